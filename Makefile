@@ -1,0 +1,31 @@
+# The two commands of a newcomer are `make demo` and `make test`.
+PYTHON := $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV := .venv
+
+.PHONY: demo demo-clean test test-unit test-long lint clean
+
+demo:
+	@$(PYTHON) tests/simulation/demo.py up
+
+demo-clean:
+	@$(PYTHON) tests/simulation/demo.py clean
+
+$(VENV)/.complete: requirements-test.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --require-hashes --requirement requirements-test.txt
+	touch $@
+
+test: $(VENV)/.complete
+	$(VENV)/bin/python tests/tiers.py
+
+test-unit: $(VENV)/.complete
+	$(VENV)/bin/python -m pytest tests/unit
+
+lint: $(VENV)/.complete
+	$(VENV)/bin/python tests/tiers.py static lint docs
+
+test-long: $(VENV)/.complete
+	$(VENV)/bin/python -m pytest -m long tests/e2e
+
+clean: demo-clean
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache
