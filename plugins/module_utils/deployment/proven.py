@@ -1,0 +1,165 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""Sections of deployment.json that the running service fills: what was measured, proven and put away."""
+
+from __future__ import annotations
+
+from .schema_types import (
+    ANY,
+    BOOLEAN,
+    COUNT,
+    NUMBER,
+    STRING,
+    STRINGS,
+    TEXT,
+    array,
+    closed,
+    described,
+    section,
+    volatile,
+)
+
+MEASURED = section(
+    "replace",
+    "What the running engine said of itself.",
+    closed(
+        {
+            "tokens": described("KV cache size as the engine printed it.", COUNT),
+            "concurrency": NUMBER,
+            "line": described("The engine's own log line.", TEXT),
+            "available_bytes": COUNT,
+            "weights_bytes": COUNT,
+            "cuda_graph_bytes": COUNT,
+            "cuda_graph_estimated_bytes": COUNT,
+            "inconsistent": described("Whether tokens differ from concurrency x max_model_len.", BOOLEAN),
+            "kv_cache_dtype": TEXT,
+            "max_model_len": COUNT,
+            "attention_backend": TEXT,
+            "moe_backend": TEXT,
+            "linear_backend": TEXT,
+            "environment": {"type": ["object", "null"], "additionalProperties": STRING},
+            "load_seconds": NUMBER,
+            "invocation_id": TEXT,
+        },
+    ),
+)
+
+HEALTH = section(
+    "replace",
+    "The last result of the health battery.",
+    closed(
+        {
+            "state": {
+                "enum": [
+                    "no_response",
+                    "auth_required",
+                    "wrong_model",
+                    "loading",
+                    "listening",
+                    "generation_failed",
+                    "generating",
+                    "degraded",
+                    "healthy",
+                ]
+            },
+            "profile": TEXT,
+            "checks": array(
+                closed(
+                    {
+                        "name": STRING,
+                        "status": {"enum": ["pass", "fail", "inconclusive", "not_run"]},
+                        "threshold": ANY,
+                        "value": volatile(ANY),
+                        "evidence": volatile(ANY),
+                        "seconds": volatile(NUMBER),
+                    },
+                    required=["name", "status"],
+                )
+            ),
+            "answers": array(
+                closed(
+                    {
+                        "question": STRING,
+                        "correct": BOOLEAN,
+                        "answer": volatile(TEXT),
+                        "reasoning": volatile(TEXT),
+                    },
+                    required=["question", "answer"],
+                )
+            ),
+            "failed_checks": STRINGS,
+            "metrics": volatile({"type": ["object", "null"]}),
+        },
+        required=["state"],
+    ),
+)
+
+BENCHMARK = section(
+    "replace",
+    "The last benchmark.",
+    closed(
+        {
+            "runs": array(
+                {
+                    "type": "object",
+                    "description": "Keys are the names of vLLM's benchmark result; further ones of it are welcome.",
+                    "properties": {
+                        "max_concurrency": COUNT,
+                        "output_len": COUNT,
+                        "completed": COUNT,
+                        "failed_requests": COUNT,
+                        "output_throughput": described("Tokens per second.", NUMBER),
+                        "request_throughput": NUMBER,
+                        "mean_ttft_ms": NUMBER,
+                        "p99_ttft_ms": NUMBER,
+                        "mean_tpot_ms": NUMBER,
+                        "p99_tpot_ms": NUMBER,
+                        "correct": BOOLEAN,
+                    },
+                    "required": ["max_concurrency", "output_throughput"],
+                }
+            ),
+            "stable": BOOLEAN,
+            "tool": TEXT,
+            "notes": STRINGS,
+        },
+    ),
+)
+
+RETIRED = section(
+    "union",
+    "What had to go.",
+    closed(
+        {
+            "units": STRINGS,
+            "freed_bytes": described("Memory of the cards that became free.", COUNT),
+            "freed_disk_bytes": described("Disk space that became free.", COUNT),
+            "removed_paths": STRINGS,
+            "removed_segments": described("Left-over files of /dev/shm.", STRINGS),
+        },
+    ),
+)
+
+NOTES = section(
+    "name",
+    "Workarounds in force and other remarks, one for each name.",
+    array(
+        closed(
+            {"name": {"type": "string", "minLength": 1}, "text": {"type": "string", "minLength": 1}},
+            required=["name", "text"],
+        ),
+    ),
+)
+
+HISTORY = described(
+    "When which part of the record changed; the module deployment_record alone writes it.",
+    array(
+        closed(
+            {"at": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}, "what": STRING},
+            required=["at", "what"],
+        ),
+    ),
+)
