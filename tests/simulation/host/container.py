@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import image, provision, ssh
+from . import cards, image, provision, ssh
 from .commands import HostError, as_root, run, say
 from .controller import registries
 from .podman import Podman
@@ -44,19 +44,18 @@ def up(name: str, port: int, shm_size: str = "2g", state: State | None = None) -
         if current and current.get("wanted") != wanted:
             raise HostError(f"{name} exists with {current.get('wanted')}, not {wanted}: run `down` first")
         changed = True
-        if (
-            current
-            and _running(podman, name)
-            and ssh.command(state, port, "true", timeout=20, check=False).returncode == 0
-        ):
-            changed = False
-            say(f"{name}: already running, ssh on 127.0.0.1:{port}")
+        if current and _answers(state, podman, name, port):
+            changed = current.get("cards") != cards.digest()
+            if changed:
+                cards.refresh(podman, name)
+            say(f"{name}: already running, ssh on 127.0.0.1:{port}" + (", newer cards installed" if changed else ""))
         elif current and _restart(state, podman, name, port):
             say(f"{name}: had stopped, started again")
         else:
             _create(state, podman, name, port, shm_size)
-            container = podman.inspect(name, "{{.Id}}")
-            write(state.host(name) / "ready.json", json.dumps({"id": container, "wanted": wanted}) + "\n")
+        record = {"id": podman.inspect(name, "{{.Id}}"), "wanted": wanted, "cards": cards.digest()}
+        if record != current:
+            write(state.host(name) / "ready.json", json.dumps(record) + "\n")
     return Host(name, port, state.key, state.known_hosts, changed)
 
 
@@ -109,6 +108,10 @@ def _running(podman: Podman, name: str) -> bool:
     return podman.run("exec", name, "true", check=False).returncode == 0
 
 
+def _answers(state: State, podman: Podman, name: str, port: int) -> bool:
+    return _running(podman, name) and ssh.command(state, port, "true", timeout=20, check=False).returncode == 0
+
+
 def _restart(state: State, podman: Podman, name: str, port: int) -> bool:
     """Start a complete host that has stopped or does not answer; -> whether it came back."""
     try:
@@ -132,7 +135,8 @@ def _create(state: State, podman: Podman, name: str, port: int, shm_size: str) -
     start = time.monotonic()
     mounts = [f"--mount=type=bind,source={here},target={there},ro=true" for here, there in way.mounts.items()]
     podman.run(
-        "create", "--name", name, "--hostname", name, "--network", "host", "--privileged", "--systemd=always",
+        "create", "--name", name, "--hostname", name, "--add-host", f"{name}:127.0.1.1", "--network", "host",
+        "--privileged", "--systemd=always",
         "--pull=never", "--shm-size", shm_size, *mounts, reference, "/sbin/init",
     )  # fmt: skip
     files = provision.archive(port, ssh.client_key(state), ssh.host_key(state, name, port), way)

@@ -80,7 +80,7 @@ def _settings(folders: dict[str, Path]) -> str:
 
 
 def _at_most(kind: int, highest: int) -> str:
-    """soft:hard of a limit that the container may have: never above the caller's, who may not be allowed to raise it."""
+    """soft:hard of a limit for the container: never above the caller's, who may not be allowed to raise it."""
     own = resource.getrlimit(kind)[1]
     value = highest if own == resource.RLIM_INFINITY else min(own, highest)
     return f"{value}:{value}"

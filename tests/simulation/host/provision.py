@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import io
 import tarfile
-from pathlib import Path
 
+from . import cards
 from .controller import Registries
 
 
 def archive(port: int, client_key: str, host_key: tuple[str, str], registries: Registries) -> bytes:
-    """ssh on 127.0.0.1:`port` for the holder of `client_key`, and the controller's way to the registries."""
+    """ssh on 127.0.0.1:`port` for the holder of `client_key`, the controller's way to the registries, and the cards."""
     private, public = host_key
     lines = [f'{name}="{value}"' for name, value in sorted(registries.environment.items())]
     files = {
@@ -34,15 +34,7 @@ def archive(port: int, client_key: str, host_key: tuple[str, str], registries: R
             for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
                 if file.is_file():
                     _add(tar, str(file).lstrip("/"), file.read_bytes(), 0o600 if "auth.conf" in str(file) else 0o644)
-    return buffer.getvalue()
-
-
-def pack(files: dict[str, tuple[Path, int]]) -> bytes:
-    """-> a tar archive of {path in the host: (file here, mode)}, owned by root."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, (path, mode) in files.items():
-            _add(tar, name.lstrip("/"), path.read_bytes(), mode)
+        cards.add(tar)
     return buffer.getvalue()
 
 

@@ -1,4 +1,7 @@
 #!/bin/sh
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 # Makes a bare Debian root file system ($1) a host for the demo. Runs once, inside the image build.
 set -eu
 root=$1
@@ -26,7 +29,7 @@ install -d "$root/etc/systemd/journald.conf.d"
 printf '[Journal]\nReadKMsg=no\nAudit=no\n' > "$root/etc/systemd/journald.conf.d/demo.conf"
 
 # Written by the build for itself; the host gets the controller's settings when it is created.
-rm -f "$root/etc/apt/apt.conf.d/99mmdebstrap"
+rm -f "$root/etc/apt/apt.conf.d/99mmdebstrap" "$root"/etc/apt/sources.list.d/*
 printf 'APT::Install-Recommends "false";\n' > "$root/etc/apt/apt.conf.d/80demo"
 
 ln -sf /lib/systemd/system/multi-user.target "$root/etc/systemd/system/default.target"
