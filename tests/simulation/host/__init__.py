@@ -11,7 +11,7 @@ down("serving-demo")
 from __future__ import annotations
 
 from .commands import HostError
-from .container import Host, clean, down, status, up
+from .container import Host, clean, down, seed, status, up
 from .state import State
 
-__all__ = ["Host", "HostError", "State", "clean", "down", "status", "up"]
+__all__ = ["Host", "HostError", "State", "clean", "down", "seed", "status", "up"]

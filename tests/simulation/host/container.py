@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cards, image, provision, ssh
+from . import cards, image, provision, situation, ssh
 from .commands import HostError, as_root, run, say
 from .controller import registries
 from .podman import Podman
@@ -57,6 +57,13 @@ def up(name: str, port: int, shm_size: str = "2g", state: State | None = None) -
         if record != current:
             write(state.host(name) / "ready.json", json.dumps(record) + "\n")
     return Host(name, port, state.key, state.known_hosts, changed)
+
+
+def seed(name: str, state: State | None = None) -> bool:
+    """Put a running host into the situation of the day, once; -> whether that happened now."""
+    state, podman = _tools(name, state)
+    with state.lock(f"host-{name}"):
+        return situation.seed(podman, name)
 
 
 def down(name: str, state: State | None = None) -> bool:

@@ -18,8 +18,9 @@ from .controller import CODENAME, Registries
 from .podman import Podman
 from .state import State
 
+REPOSITORY = "localhost/blackwell-serving-host"
 BUILD_LIMIT = 900  # seconds
-CUSTOMIZE = Path(__file__).parent / "image" / "customize.sh"
+CUSTOMIZE = Path(__file__).parent / "inside" / "customize.sh"
 # Not g++, Python's headers or libnuma1: a deployment has to bring what its engine needs.
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "python3", "python3-apt", "python3-venv", "procps",
@@ -35,7 +36,7 @@ DPKG_OPTIONS = (
 def reference() -> str:
     """The image's name: its tag is a hash of the recipe, so another recipe is another image."""
     recipe = [CODENAME, PACKAGES, DPKG_OPTIONS, CUSTOMIZE.read_text()]
-    return "localhost/blackwell-serving-host:" + hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
+    return f"{REPOSITORY}:" + hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
 
 
 def ensure(state: State, podman: Podman, registries: Registries) -> tuple[str, bool]:
@@ -57,6 +58,9 @@ def _build(state: State, podman: Podman, registries: Registries, name: str) -> N
     say(f"image: building Debian {CODENAME} with {len(PACKAGES)} packages and what they need (about a minute)")
     try:
         podman.run("tag", _import(podman, folder, registries), name)
+        listed = podman.run("images", "--format", "{{.Repository}}:{{.Tag}}", REPOSITORY).stdout.split()
+        for other in set(listed) - {name}:  # of earlier recipes; one that a host still uses stays
+            podman.run("rmi", other, check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
