@@ -52,7 +52,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         url = urllib.parse.urlsplit(self.path)
-        path = urllib.parse.unquote(url.path)
         authorization = self.headers.get("Authorization")
         self.record = Record(
             time.time(),
@@ -69,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         self.query = urllib.parse.parse_qs(url.query)
         self.form = urllib.parse.parse_qs(self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode())
         try:
-            self._route(path)
+            self._route(url.path)
         except Refusal as refusal:
             self._refuse(refusal)
         except Interrupted as interruption:
@@ -90,14 +89,15 @@ class Handler(BaseHTTPRequestHandler):
             self.record.file = entry.path
             self._serve(entry, self._fault(entry.path), {"ETag": '"cdn-does-not-use-the-hub-etag"'})
         elif resolve:
-            self.record.file, self.record.revision = resolve["file"], resolve["revision"]
-            fault = self._fault(resolve["file"])
-            self._resolve(self._repository(resolve["repo"], files=True), resolve["revision"], resolve["file"], fault)
+            file, revision = (urllib.parse.unquote(resolve[name]) for name in ("file", "revision"))
+            self.record.file, self.record.revision = file, revision
+            fault = self._fault(file)
+            self._resolve(self._repository(resolve["repo"], files=True), revision, file, fault)
         else:
             self._fault(path)
             if match := MODEL.fullmatch(path):
-                self.record.revision = match["revision"]
-                self._model(self._repository(match["repo"]), match["what"], match["revision"] or "main")
+                self.record.revision = urllib.parse.unquote(match["revision"] or "main")
+                self._model(self._repository(match["repo"]), match["what"], self.record.revision)
             elif path == "/api/whoami-v2" and self.token:
                 self._json({"name": "tester", "type": "user", "auth": {"type": "access_token"}})
             else:

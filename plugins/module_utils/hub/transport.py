@@ -1,0 +1,150 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""HTTP to the Hub: one GET, redirects followed, the token kept to the origin it is for.
+
+Proxies (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) and certificate bundles (SSL_CERT_FILE) of the environment are honoured.
+"""
+
+from __future__ import annotations
+
+import email.message
+import http.client
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import IO, Any
+
+from ..errors import ServingError
+
+USER_AGENT = "blackwell.serving"
+READ_LIMIT_BYTES = 1 << 28
+
+
+class HubAnswer(Exception):
+    """An error status. `by_hub` is false when another origin, to which the Hub redirected, gave it."""
+
+    def __init__(self, status: int, headers: Any = None, *, message: str | None = None, by_hub: bool = True) -> None:
+        headers = headers if headers is not None else {}
+        self.status = status
+        self.code: str | None = headers.get("X-Error-Code")
+        self.message: str | None = message or headers.get("X-Error-Message")
+        self.retry_after: str | None = headers.get("Retry-After")
+        self.rate_limit: str | None = headers.get("RateLimit")
+        self.by_hub = by_hub
+        super().__init__(f"HTTP {status} {self.code or ''} {self.message or ''}".strip())
+
+
+class ConnectionTrouble(Exception):
+    """No answer, or an answer that broke off; the text says how."""
+
+
+def trouble(error: object) -> ConnectionTrouble:
+    """The same in words, for an error of the socket or of http.client."""
+    if isinstance(error, TimeoutError):
+        return ConnectionTrouble("no byte arrived in time")
+    return ConnectionTrouble(str(error) or type(error).__name__)
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or default
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow 301 to 308 with the same headers; the token goes along only to the origin of the endpoint."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if origin_of(req.full_url)[0] == "https" and origin_of(newurl)[0] != "https":
+            raise ConnectionTrouble(f"redirect from https to {newurl.split('?')[0]!r} refused")
+        onward = urllib.request.Request(newurl, headers=dict(req.headers), method="GET")  # noqa: S310 (checked by the opener)
+        token = req.get_header("Authorization")
+        if token and origin_of(newurl) == origin_of(req.full_url):
+            onward.add_unredirected_header("Authorization", token)
+        return onward
+
+    def http_error_308(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage
+    ) -> Any:
+        # Python 3.10 does not know 308.
+        return self.http_error_302(req, fp, code, msg, headers)
+
+
+class Session:
+    """GET requests to one endpoint.
+
+    endpoint:  "https://huggingface.co" or a mirror
+    token:     sent as a bearer token to the endpoint's origin only
+    stall_s:   seconds without a byte (or without a connection) that count as broken
+    """
+
+    def __init__(self, endpoint: str, token: str | None = None, *, stall_s: float = 30.0) -> None:
+        self.endpoint = _checked_endpoint(endpoint)
+        self.token = token
+        self.stall_s = stall_s
+        self._opener = urllib.request.OpenerDirector()
+        for handler in (
+            urllib.request.ProxyHandler(),
+            urllib.request.HTTPHandler(),
+            urllib.request.HTTPSHandler(),
+            urllib.request.HTTPDefaultErrorHandler(),
+            urllib.request.HTTPErrorProcessor(),
+            urllib.request.UnknownHandler(),
+            _Redirects(),
+        ):
+            self._opener.add_handler(handler)
+
+    def get(self, url: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
+        """The answer, its body unread. Raises HubAnswer for a status of 400 or more, and ConnectionTrouble."""
+        request = urllib.request.Request(  # noqa: S310 (the endpoint's scheme is checked, the opener knows no file:)
+            url, headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
+        )
+        if self.token and origin_of(url) == origin_of(self.endpoint):
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        try:
+            response: http.client.HTTPResponse = self._opener.open(request, timeout=self.stall_s)
+        except urllib.error.HTTPError as error:
+            with error:
+                by_hub = origin_of(error.url or url) == origin_of(self.endpoint)
+                raise HubAnswer(error.code, error.headers, by_hub=by_hub) from None
+        except urllib.error.URLError as error:
+            raise trouble(error.reason) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise trouble(error) from error
+        return response
+
+    def read(self, url: str, *, limit: int = READ_LIMIT_BYTES) -> tuple[bytes, email.message.Message]:
+        """A whole small body and its headers."""
+        with self.get(url) as response:
+            try:
+                body = response.read(limit + 1)
+            except (OSError, http.client.HTTPException) as error:
+                raise trouble(error) from error
+            expected = response.headers.get("Content-Length")
+        if len(body) > limit:
+            raise ServingError("the Hub's answer is larger than expected", where=url, why=f"more than {limit} bytes")
+        if expected is not None and expected.isdigit() and int(expected) != len(body):
+            raise ConnectionTrouble(f"the body ended after {len(body)} of {expected} bytes")
+        return body, response.headers
+
+
+def _checked_endpoint(endpoint: str) -> str:
+    parts = urllib.parse.urlsplit(endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise ServingError(
+            "the endpoint is not an http or https address",
+            where=endpoint,
+            remedy="Set endpoint (or HF_ENDPOINT) to something like https://huggingface.co",
+        )
+    return endpoint.rstrip("/")
