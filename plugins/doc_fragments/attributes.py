@@ -22,4 +22,6 @@ attributes:
     description: Target operating systems and families that can be operated against.
   action_group:
     description: Use C(group/blackwell.serving.serving) in C(module_defaults) to set defaults for this module.
+    membership:
+      - blackwell.serving.serving
 """
