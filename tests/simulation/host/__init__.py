@@ -10,8 +10,9 @@ down("serving-demo")
 
 from __future__ import annotations
 
+from .cleanup import clean
 from .commands import HostError
-from .container import Host, clean, down, seed, status, up
+from .container import Host, down, seed, status, up
 from .state import State
 
 __all__ = ["Host", "HostError", "State", "clean", "down", "seed", "status", "up"]

@@ -33,7 +33,7 @@ def main(words: list[str] | None = None) -> int:
         elif given.action == "status":
             say(json.dumps(status(given.name, state), indent=2))
         else:
-            clean(state)
+            say(f"removed: {', '.join([*clean(state), str(state.root)])}")
     except HostError as error:
         complain(f"error: {error}")
         return 1

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cards, image, provision, situation, ssh
-from .commands import HostError, as_root, run, say
+from . import cards, image, provision, requirements, situation, ssh
+from .commands import HostError, run, say
 from .controller import registries
 from .podman import Podman
 from .state import State, read_json, write
@@ -133,7 +132,8 @@ def _restart(state: State, podman: Podman, name: str, port: int) -> bool:
 
 def _create(state: State, podman: Podman, name: str, port: int, shm_size: str) -> None:
     _remove(podman, name)
-    _refuse_busy(port)
+    if busy := requirements.port(port):
+        raise HostError(busy)
     start = time.monotonic()
     way = registries()
     reference, built = image.ensure(state, podman, way)
@@ -182,32 +182,3 @@ def _last_words(podman: Podman, name: str) -> str:
 
 def _remove(podman: Podman, name: str) -> None:
     podman.run("rm", "--force", "--ignore", "--time", "2", name, timeout=60)
-
-
-def _refuse_busy(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise HostError(f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another") from None
-
-
-def clean(state: State | None = None) -> None:
-    """Remove every host, the image and podman's storage of this state folder; the folder itself too."""
-    state = state or State()
-    if not state.root.exists():
-        return
-    podman = Podman(state)
-    if podman.settings.exists():
-        podman.prepare()
-        podman.run("rm", "--all", "--force", "--time", "2", timeout=120, check=False)
-    for mount in sorted(_mounts_below(state.root), reverse=True):
-        run(as_root(["umount", "--lazy", mount]), timeout=30, check=False)
-    run(as_root(["rm", "-rf", str(state.root)]), timeout=300)
-
-
-def _mounts_below(folder: Path) -> list[str]:
-    fields = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
-    places = (field[1].replace("\\040", " ") for field in fields)
-    return [place for place in places if place.startswith(f"{folder}/")]
