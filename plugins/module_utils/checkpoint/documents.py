@@ -1,0 +1,90 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""The two files of a checkpoint that say how it is quantized, and what the engine makes of them together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import ServingError
+from .architecture import text_config_of, uses_mla
+from .json_document import JsonDocument, kind_of, parse_object
+from .quantization import CONFIG, HF_QUANT_CONFIG, Block, Resolution, blocks_of, resolve
+from .resolver_rules import ResolverRules
+
+Contents = Mapping[str, Mapping[str, Any]]
+
+
+def read_documents(folder: Path) -> dict[str, JsonDocument]:
+    """config.json and, where it exists, hf_quant_config.json, by file name; a folder without the first is refused."""
+    documents = {}
+    for name in (CONFIG, HF_QUANT_CONFIG):
+        path = folder / name
+        try:
+            documents[name] = parse_object(path.read_bytes(), str(path))
+        except FileNotFoundError:
+            if name == CONFIG:
+                raise ServingError(
+                    "the folder is no checkpoint",
+                    where=str(folder),
+                    why="it holds no config.json" if folder.is_dir() else "it does not exist",
+                    remedy="Download the model first (blackwell.serving.hf_shard_download), or correct the option path",
+                ) from None
+    return documents
+
+
+def holds_checkpoint(folder: Path) -> bool:
+    return (folder / CONFIG).is_file()
+
+
+@contextlib.contextmanager
+def places_below(folder: Path) -> Iterator[None]:
+    """Let an error that names one of the two files name the folder as well."""
+    try:
+        yield
+    except ServingError as error:
+        if error.where is None or not error.where.startswith((CONFIG, HF_QUANT_CONFIG)):
+            raise
+        raise ServingError(
+            error.what, where=f"{folder}/{error.where}", why=error.why, remedy=error.remedy, facts=error.facts
+        ) from error
+
+
+def checked_contents(contents: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The same two files given as data (hf_repo_info's contents); a file that is null there does not exist."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in (CONFIG, HF_QUANT_CONFIG):
+        value = contents.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise ServingError(f"the file holds {kind_of(value)} where an object is expected", where=f"{name}#")
+        if value is not None:
+            found[name] = value
+    if CONFIG not in found:
+        raise ServingError(
+            "the checkpoint's config.json is not among the contents",
+            where="contents",
+            remedy="Pass what blackwell.serving.hf_repo_info returned",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """What one state of the two files means to one vLLM release."""
+
+    blocks: list[Block]
+    use_mla: bool
+    resolution: Resolution
+
+
+def interpret(contents: Contents, rules: ResolverRules) -> Quantization:
+    blocks = blocks_of(contents[CONFIG], contents.get(HF_QUANT_CONFIG))
+    use_mla = uses_mla(text_config_of(contents[CONFIG])[1])
+    return Quantization(blocks, use_mla, resolve(blocks, rules, use_mla=use_mla))

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""Take a quantized KV cache out of a checkpoint's configuration, or put back what was published.
+
+Both files change together: everything is staged and recorded before the first rename, so that a run that is killed at
+any point leaves a checkpoint whose state the next run recognises and completes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .documents import Contents, checked_contents, interpret, places_below, read_documents
+from .edits import Edit, model_dtype_edits
+from .json_document import JsonDocument, parse_object
+from .patch_notes import notes_on
+from .patch_state import FileRecord, PatchState, digest
+from .quantization import CONFIG, HF_QUANT_CONFIG, Resolution
+from .resolver_rules import ResolverRules, rules_for
+from .shards import count_kv_scales
+
+MODEL_DTYPE = "model_dtype"
+CHECKPOINT = "checkpoint"
+# config.json is renamed last: where it has a block of its own, that block is the one that the engine reads.
+RENAME_ORDER = (HF_QUANT_CONFIG, CONFIG)
+
+Documents = Mapping[str, JsonDocument]
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One file of the checkpoint: its text before and after, and the values in which they differ."""
+
+    name: str
+    before: str
+    after: str
+    edits: list[Edit]
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What a run changes, or would change, and what the engine makes of `auto` before and after."""
+
+    files: list[FileChange]
+    before: Resolution
+    after: Resolution
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The files as they are, as they were published and as they shall be, and the records that then hold."""
+
+    current: Documents
+    published: Documents
+    target: Documents
+    records_before: dict[str, FileRecord]
+    records: dict[str, FileRecord]
+
+    @property
+    def changed(self) -> list[str]:
+        return [name for name in RENAME_ORDER if name in self.current and self._differs(name)]
+
+    def _differs(self, name: str) -> bool:
+        return self.current[name].data != self.target[name].data
+
+    def edits_shown(self, name: str) -> list[Edit]:
+        """The edits that lead from the current file to the target: forwards, or those on record backwards."""
+        if not self._differs(name):
+            return []
+        if name in self.records:
+            return self.records[name].edits
+        return [Edit(edit.pointer, edit.after, edit.before) for edit in self.records_before[name].edits]
+
+
+def patch_checkpoint(folder: Path, kv_cache: str, vllm_version: str | None, *, dry_run: bool) -> Patch:
+    """Bring config.json and hf_quant_config.json of the folder to the wanted state, model_dtype or checkpoint."""
+    rules = rules_for(vllm_version)
+    state = PatchState(folder)
+    with places_below(folder):
+        plan = _plan(state, kv_cache, rules)
+        if not dry_run and (plan.changed or plan.records != plan.records_before):
+            with state.locked():
+                plan = _plan(state, kv_cache, rules)  # another run may have finished meanwhile
+                _carry_out(state, plan)
+        return _describe(plan, rules, count_kv_scales(folder))
+
+
+def predict(contents: Mapping[str, Any], kv_cache: str, vllm_version: str | None) -> Patch:
+    """What patch_checkpoint will do to freshly downloaded files with these contents."""
+    rules = rules_for(vllm_version)
+    published = {
+        name: parse_object((json.dumps(value, indent=2) + "\n").encode(), name)
+        for name, value in checked_contents(contents).items()
+    }
+    return _describe(_plan_from(published, published, {}, kv_cache, rules), rules, scale_tensors=None)
+
+
+def _plan(state: PatchState, kv_cache: str, rules: ResolverRules) -> _Plan:
+    records = state.records()
+    current = read_documents(state.checkpoint)
+    published = {name: _published(state, document, records.get(name)) for name, document in current.items()}
+    return _plan_from(current, published, records, kv_cache, rules)
+
+
+def _plan_from(
+    current: Documents, published: Documents, records: dict[str, FileRecord], kv_cache: str, rules: ResolverRules
+) -> _Plan:
+    edits = model_dtype_edits(_contents(published), rules) if kv_cache == MODEL_DTYPE else {}
+    target = {name: _edited(document, edits.get(name, [])) for name, document in published.items()}
+    kept = {name: FileRecord(digest(published[name].data), digest(target[name].data), edits[name]) for name in edits}
+    return _Plan(current, published, target, records, kept)
+
+
+def _published(state: PatchState, document: JsonDocument, record: FileRecord | None) -> JsonDocument:
+    """The file as its publisher wrote it: its pristine copy when it is patched, else the file itself."""
+    if record is None or digest(document.data) != record.patched_sha256:
+        return document
+    return parse_object(state.pristine(record.pristine_sha256), document.name)
+
+
+def _edited(document: JsonDocument, edits: list[Edit]) -> JsonDocument:
+    for edit in edits:
+        document = document.replaced(edit.pointer, edit.after)
+    return document
+
+
+def _contents(documents: Documents) -> Contents:
+    return {name: document.value for name, document in documents.items()}
+
+
+def _describe(plan: _Plan, rules: ResolverRules, scale_tensors: int | None) -> Patch:
+    files = [
+        FileChange(name, plan.current[name].data.decode(), plan.target[name].data.decode(), plan.edits_shown(name))
+        for name in sorted(plan.current)
+    ]
+    before = interpret(_contents(plan.current), rules)
+    after = interpret(_contents(plan.target), rules)
+    notes = notes_on(_contents(plan.target), after, rules, scale_tensors)
+    return Patch(files, before.resolution, after.resolution, notes)
+
+
+def _carry_out(state: PatchState, plan: _Plan) -> None:
+    """Stage, keep, record, rename: in this order, so that at every moment the record explains what is on the disk.
+
+    While a file waits for its rename the record already knows the bytes to come, and the published bytes in its place
+    mean "not patched yet". When files go back to what was published, the record follows them.
+    """
+    staged = {name: state.stage(name, plan.target[name].data) for name in plan.changed}
+    for name in plan.records:
+        state.keep_pristine(plan.published[name].data)
+    both = {**plan.records_before, **plan.records}
+    if both != plan.records_before:
+        state.write_records(both)
+    state.replace_files(staged)
+    if both != plan.records:
+        state.write_records(plan.records)
