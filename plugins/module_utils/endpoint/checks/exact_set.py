@@ -1,0 +1,35 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""exact_set: questions with one right answer each. Text statistics do not see fluent nonsense; this does."""
+
+from __future__ import annotations
+
+from ..check import FAIL, INCONCLUSIVE, PASS, Check, Context, shown
+
+# One slip of a model is possible among ten questions; with fewer, every wrong answer is a failure.
+_ONE_WRONG_ALLOWED_FROM = 10
+
+
+def run(context: Context) -> Check:
+    """Every question once, greedy; value = right answers, threshold = questions."""
+    wrong: list[str] = []
+    right = 0
+    for question in context.questions:
+        tries = context.ask(
+            question.name, question.messages, max_tokens=question.max_tokens, thinking=question.thinking
+        )
+        if question.is_right(tries[-1].content):
+            right += 1
+        else:
+            wrong.append(f"{question.name}: expected /{question.expect.pattern}/, {shown(tries[-1])}")
+        if len(tries) > 1:
+            wrong.append(f"{question.name}: asked again with more tokens, {shown(tries[0])}")
+    asked = len(context.questions)
+    if right == asked:
+        status = PASS
+    else:
+        status = INCONCLUSIVE if right == asked - 1 and asked >= _ONE_WRONG_ALLOWED_FROM else FAIL
+    return Check("exact_set", status, right, asked, wrong)

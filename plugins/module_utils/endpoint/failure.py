@@ -1,0 +1,36 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""The ways in which an endpoint fails a request, told apart."""
+
+from __future__ import annotations
+
+REFUSED = "refused"  # nobody listens: down, or vLLM still loading
+UNREACHABLE = "unreachable"  # name, route, reset
+TLS = "tls"
+TIMEOUT = "timeout"
+AUTH = "auth_required"
+WRONG_MODEL = "wrong_model"
+REJECTED = "probe_rejected"  # 4xx: the request is wrong, not the server's health
+SERVER_ERROR = "server_error"
+REDIRECT = "redirect"
+NOT_OPENAI = "not_openai"  # wrong path, not JSON, or not the expected shape
+STREAM_ERROR = "stream_error"
+STREAM_TRUNCATED = "stream_truncated"
+TOO_LARGE = "too_large"
+NO_ANSWER = "no_answer"  # tokens were counted, but none of them says anything
+TIME_IS_UP = "time_is_up"  # the task's own limit, no word about the endpoint
+
+GONE = (REFUSED, UNREACHABLE)
+
+
+class EndpointError(Exception):
+    """One failed request. kind: a name above; status: the HTTP status, when there was one."""
+
+    def __init__(self, kind: str, message: str, *, status: int | None = None) -> None:
+        self.kind = kind
+        self.message = message
+        self.status = status
+        super().__init__(f"{kind}: {message}")

@@ -1,0 +1,350 @@
+#!/usr/bin/python
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vllm_healthcheck
+short_description: Prove that an OpenAI-compatible endpoint answers rightly
+version_added: "0.1.0"
+description:
+  - Waits for the endpoint if asked to, then asks questions whose answers are known, and gives one verdict.
+  - C(/health) of vLLM says 200 on a service that answers garbage; a healthy endpoint is one that passed every check.
+  - Any RV(state) but V(healthy) fails the task, with RV(checks) in the result. Nothing is changed or restarted.
+  - Proxies, C(.netrc) and other settings of the environment are not used, and redirects are not followed.
+  - In check mode it does the same when the service to examine already runs; otherwise the answer is unknown until the
+    switch.
+extends_documentation_fragment:
+  - blackwell.serving.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: N/A
+    details: Nothing is changed.
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: linux
+  action_group:
+    support: full
+requirements:
+  - requests (in every environment that holds vLLM, see O(python))
+options:
+  base_url:
+    description: Root of the server, with or without C(/v1).
+    type: str
+    required: true
+  model:
+    description: Served name that is expected. Without it the first served model is examined.
+    type: str
+  api_key:
+    description: Key of the endpoint.
+    type: str
+  ca_path:
+    description: File with the certificates that are trusted for an endpoint with TLS.
+    type: path
+  validate_certs:
+    description: Whether the certificate of an endpoint with TLS must be valid.
+    type: bool
+    default: true
+  checks:
+    description:
+      - Checks to run. V(ready) always runs, because the others build on it.
+      - V(ready) - the model is served with O(expected_max_model_len), and a first request is answered.
+      - V(exact_set) - every question of O(questions) has its right answer. Of ten or more, one wrong answer is
+        inconclusive.
+      - V(count) - 1 to 50 in order.
+      - V(channels) - reasoning and answer are told apart, with thinking on and off; in the full profile streamed too.
+    type: list
+    elements: str
+    choices: [ready, exact_set, count, channels]
+    default: [ready, exact_set, count, channels]
+  profile:
+    description: V(quick) leaves out the streamed half of V(channels).
+    type: str
+    choices: [quick, full]
+    default: full
+  questions:
+    description:
+      - Questions with one right answer, as a list, or as the path of a JSON file on the host that holds such a list.
+      - Each is a dictionary of C(name), C(prompt) or C(messages), C(thinking) (default V(false)), C(max_tokens)
+        (default V(64), or V(2048) with thinking) and C(expect), a regular expression searched in the stripped content.
+      - The first question with C(thinking), else the first one, is also the one that V(channels) asks.
+      - Without it a set for instruction-tuned models is used.
+    type: raw
+  thinking_parameter:
+    description:
+      - Name of the switch in C(chat_template_kwargs) that turns thinking on and off.
+      - Empty for a model that has no such switch; then nothing is sent.
+    type: str
+    default: thinking
+  startup_timeout:
+    description:
+      - Seconds to wait until the endpoint serves. V(0) probes once.
+      - With O(unit) the wait goes on as long as the start makes progress, up to O(max_timeout).
+    type: int
+    default: 0
+  poll_interval:
+    description: Seconds between two probes while waiting.
+    type: float
+    default: 5
+  warmup_timeout:
+    description: Seconds for the first request, for which kernels may still be compiled.
+    type: int
+    default: 120
+  request_timeout:
+    description: Seconds for every later request.
+    type: int
+    default: 120
+  stall_timeout:
+    description: Seconds without a new line in the unit's log after which its start has failed. V(0) switches this off.
+    type: int
+    default: 600
+  max_timeout:
+    description: Seconds for the whole task.
+    type: int
+    default: 3600
+  unit:
+    description:
+      - systemd unit behind the endpoint, on this host. Needs C(become).
+      - The task fails at once, with the engine's own reason, when the unit dies or is restarted, and when another
+        process owns the port.
+    type: str
+  expected_max_model_len:
+    description: Context length in tokens that must be served.
+    type: int
+  allowed_not_run:
+    description: Checks that need not run for the endpoint to be healthy.
+    type: list
+    elements: str
+    default: []
+  python:
+    description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
+    type: path
+seealso:
+  - module: blackwell.serving.vllm_service_info
+  - module: blackwell.serving.vllm_benchmark
+author:
+  - blackwell.serving contributors (@blackwell-serving)
+"""
+
+EXAMPLES = r"""
+- name: Wait for the service and prove its answers
+  blackwell.serving.vllm_healthcheck:
+    base_url: http://127.0.0.1:8000
+    model: kimi
+    unit: kimi.service
+    expected_max_model_len: 131072
+    startup_timeout: 1800
+    python: /opt/vllm/0.32.0/bin/python
+  become: true
+
+- name: Ask questions of one's own
+  blackwell.serving.vllm_healthcheck:
+    base_url: http://127.0.0.1:8000
+    python: /opt/vllm/0.32.0/bin/python
+    checks: [ready, exact_set]
+    questions:
+      - name: capital
+        prompt: What is the capital of France? Answer briefly.
+        expect: ^Paris$
+"""
+
+RETURN = r"""
+state:
+  description:
+    - Highest rung that was reached of V(no_response), V(auth_required), V(wrong_model), V(loading), V(listening),
+      V(generation_failed), V(generating), V(degraded) and V(healthy).
+    - V(generating) - it answers, but a check failed. V(degraded) - nothing failed, but something is inconclusive or was
+      not run. V(wrong_model) also stands for another process on the unit's port.
+  type: str
+  returned: always
+  sample: healthy
+checks:
+  description: The checks in the order in which they ran.
+  type: list
+  elements: dict
+  returned: always
+  contains:
+    name: {description: Name of the check., type: str}
+    status: {description: "V(pass), V(fail), V(inconclusive) or V(not_run).", type: str}
+    value: {description: What was measured; right answers or passed modes., type: raw}
+    threshold: {description: What the value must reach., type: raw}
+    evidence: {description: What was seen; answers are cut at 400 characters., type: list, elements: str}
+    seconds: {description: Duration in seconds., type: float}
+failed_checks:
+  description: Names of the checks that failed.
+  type: list
+  elements: str
+  returned: always
+metrics:
+  description: Numbers found on the way.
+  type: dict
+  returned: always
+  contains:
+    served_model: {description: Name of the examined model., type: str}
+    max_model_len: {description: Served context length in tokens., type: int}
+    first_request_s: {description: Duration of the first request in seconds., type: float}
+    waited_s: {description: Seconds until the endpoint served., type: float}
+    count_tokens_per_s:
+      description: Tokens per second of the counting answer from end to end; only when it was right.
+      type: float
+    reasoning_field:
+      description: Field that held the reasoning; V(reasoning), V(reasoning_content) or V(both).
+      type: str
+answers:
+  description: Every answer that was given, for reports.
+  type: list
+  elements: dict
+  returned: always
+  contains:
+    name: {description: Name of the question or check., type: str}
+    prompt: {description: What was asked., type: str}
+    content: {description: "The answer, cut at 4000 characters.", type: str}
+    reasoning: {description: "The reasoning, cut at 4000 characters.", type: str}
+    finish_reason: {description: Why the answer ended., type: str}
+    seconds: {description: Duration in seconds., type: float}
+    completion_tokens: {description: Tokens of the answer by the server's count., type: int}
+stages:
+  description: Stages of the unit's start that were seen while waiting.
+  type: list
+  elements: dict
+  returned: always
+  sample: [{stage: loading_weights, seconds: 0.0, progress: Loading safetensors checkpoint shards 119/119}]
+root_cause:
+  description: The engine's own reason (class, message, hint), when O(unit) died, stalled or failed a request.
+  type: dict
+  returned: when O(unit) has failed
+unknown_until:
+  description: In check mode, the stage of the deployment that must really run first.
+  type: str
+  returned: in check mode, when the service to examine does not run yet
+"""
+
+import os
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address as addresses
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, client, questions
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.check import Context
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.readiness import Limits
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.commands import bounded
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.watch import UnitWatch
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, respawn_into, unknown_until
+
+NOT_EXAMINED: dict[str, Any] = {
+    "state": "no_response",
+    "checks": [],
+    "failed_checks": [],
+    "metrics": {},
+    "answers": [],
+    "stages": [],
+}
+
+
+def examine(module: AnsibleModule) -> dict[str, Any]:
+    """Where the rooms meet: the endpoint's battery, and the engine's watch over the unit."""
+    params = module.params
+    began = time.monotonic()
+    address = addresses.parse(params["base_url"])
+    asked = questions.load(params["questions"]) if params["questions"] else questions.DEFAULT
+    if module.check_mode and params["python"] and not os.path.exists(params["python"]):
+        return unknown_until("install", params["python"])
+    if module.check_mode and not address.is_listening():
+        return unknown_until("switch", params["base_url"])
+    respawn_into(module, params["python"])
+    if not client.HAS_REQUESTS:
+        raise ServingError(missing_required_lib("requests"), remedy="Or name an interpreter that has it in python")
+    session = client.Client(
+        address, api_key=params["api_key"], verify=params["validate_certs"] and (params["ca_path"] or True)
+    )
+    plan = battery.Plan(
+        limits=Limits(
+            params["startup_timeout"], params["stall_timeout"], params["max_timeout"], params["poll_interval"]
+        ),
+        model=params["model"],
+        checks=params["checks"],
+        expected_max_model_len=params["expected_max_model_len"],
+        warmup_timeout=params["warmup_timeout"],
+        allowed_not_run=params["allowed_not_run"],
+        owned_port=address.port if params["unit"] and address.is_local else None,
+    )
+    context = Context(
+        session,
+        asked,
+        thinking_parameter=params["thinking_parameter"],
+        full=params["profile"] == "full",
+        request_timeout=params["request_timeout"],
+        deadline=began + params["max_timeout"],
+    )
+    if module.check_mode and not runs_already(module, plan, context):
+        return unknown_until("switch", f"{params['base_url']} as it will be")
+    watch = UnitWatch(params["unit"], bounded(module.run_command)) if params["unit"] else None
+    report = battery.examine(context, plan, watch)
+    if report.problem is not None:
+        report.problem.facts.update(report.as_result())
+        raise report.problem
+    return report.as_result()
+
+
+def runs_already(module: AnsibleModule, plan: battery.Plan, context: Context) -> bool:
+    """Whether what listens now is the service that the real run would examine, not the one it would replace."""
+    try:
+        if module.params["unit"]:
+            watch = UnitWatch(module.params["unit"], bounded(module.run_command))
+            if plan.owned_port:
+                watch.check_owner(plan.owned_port)
+    except ServingError:
+        return False
+    return battery.serves_as_planned(context, plan)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "base_url": {"type": "str", "required": True},
+            "model": {"type": "str"},
+            "api_key": {"type": "str", "no_log": True},
+            "ca_path": {"type": "path"},
+            "validate_certs": {"type": "bool", "default": True},
+            "checks": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["ready", "exact_set", "count", "channels"],
+                "default": ["ready", "exact_set", "count", "channels"],
+            },
+            "profile": {"type": "str", "choices": ["quick", "full"], "default": "full"},
+            "questions": {"type": "raw"},
+            "thinking_parameter": {"type": "str", "default": "thinking"},
+            "startup_timeout": {"type": "int", "default": 0},
+            "poll_interval": {"type": "float", "default": 5},
+            "warmup_timeout": {"type": "int", "default": 120},
+            "request_timeout": {"type": "int", "default": 120},
+            "stall_timeout": {"type": "int", "default": 600},
+            "max_timeout": {"type": "int", "default": 3600},
+            "unit": {"type": "str"},
+            "expected_max_model_len": {"type": "int"},
+            "allowed_not_run": {"type": "list", "elements": "str", "default": []},
+            "python": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+
+    def work() -> dict[str, Any]:
+        try:
+            return examine(module)
+        except ServingError as error:
+            error.facts = {**NOT_EXAMINED, **error.facts}
+            raise
+
+    finish(module, work)
+
+
+if __name__ == "__main__":
+    main()
