@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from .commands import HostError, as_root, run, say
@@ -20,6 +21,7 @@ from .state import State
 
 REPOSITORY = "localhost/blackwell-serving-host"
 BUILD_LIMIT = 900  # seconds
+STALE_LIMIT = 60  # seconds for the programs of a killed build to end
 CUSTOMIZE = Path(__file__).parent / "inside" / "customize.sh"
 # Not g++, Python's headers or libnuma1: a deployment has to bring what its engine needs.
 PACKAGES = (
@@ -50,8 +52,8 @@ def ensure(state: State, podman: Podman, registries: Registries) -> tuple[str, b
 
 
 def _build(state: State, podman: Podman, registries: Registries, name: str) -> None:
-    for stale in state.root.glob("build.*"):  # of a killed build
-        run(as_root(["rm", "-rf", str(stale)]), timeout=120)
+    for stale in state.root.glob("build.*"):
+        _remove_stale(stale)
     podman.run("image", "prune", "--force", timeout=120)
     folder = Path(tempfile.mkdtemp(prefix="build.", dir=state.root))
     folder.chmod(0o755)  # apt's own user downloads below it
@@ -63,6 +65,17 @@ def _build(state: State, podman: Podman, registries: Registries, name: str) -> N
             podman.run("rmi", other, check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove what a killed build left. Its programs may be at work for a moment yet, and end for want of their files;
+    what they have mounted below is not followed."""
+    end = time.monotonic() + STALE_LIMIT
+    while folder.exists():
+        done = run(as_root(["rm", "-rf", "--one-file-system", str(folder)]), timeout=120, check=False)
+        if done.returncode != 0 and time.monotonic() > end:
+            raise HostError(f"an earlier build is still at work in {folder}: end it, then remove that folder")
+        time.sleep(0.2)
 
 
 def _import(podman: Podman, folder: Path, registries: Registries) -> str:
