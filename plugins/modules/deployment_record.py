@@ -154,7 +154,7 @@ def main() -> None:
     def work() -> dict[str, Any]:
         options = module.params
         # A refused secret must not come back in the failed task's own arguments.
-        module.no_log_values.update(text for _, text in secrets(options["data"]))
+        module.no_log_values.update(text for pointer, text in secrets(options["data"]))
         request = records.Request(options["service"], options["state"], options["section"], options["data"])
         path = Path(options["path"]) if options["path"] else records.path_of(request.service)
         before, after = records.apply(path, request, check_mode=module.check_mode)

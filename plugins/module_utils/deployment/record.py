@@ -129,7 +129,7 @@ def _listing(found: list[Flaw]) -> str:
 
 def refuse_secrets(section: str, data: Any) -> None:
     """Raise where a text must not be in a record; facts: none, as they would carry it."""
-    found = [pointer for pointer, _ in secrets(data, f"/{section}")]
+    found = [pointer for pointer, text in secrets(data, f"/{section}")]
     if found:
         raise ServingError(
             f"the data for section {section} holds what looks like a secret",

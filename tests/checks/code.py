@@ -1,0 +1,66 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tiers that read and run the Python of the repository: static, unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from .running import BIN, CACHE, ROOT, Result, Tier, install_packages
+
+# Types are checked where they are promised; Ansible itself has none for us.
+TYPED = ("plugins", "tests")
+NOT_OURS = {".cache", ".collections", ".demo", ".git", ".venv"}
+
+
+def static(tier: Tier) -> Iterator[Result]:
+    """Style, types, YAML and shell, as text."""
+    yield tier.run([BIN / "ruff", "check", "."]).result("ruff check")
+    yield tier.run([BIN / "ruff", "format", "--check", "."]).result("ruff format")
+    yield tier.run([BIN / "mypy", *TYPED], limit=600).result("mypy")
+    yield tier.run([BIN / "yamllint", "--strict", "."]).result("yamllint")
+    if failure := install_packages(tier, {"shellcheck": "shellcheck"}):
+        yield failure
+    else:
+        yield tier.run(["shellcheck", *_shell_scripts()]).result("shellcheck")
+
+
+def _shell_scripts() -> list[str]:
+    found = [ROOT / ".ci" / "run"]
+    found += [path for path in ROOT.rglob("*.sh") if path.relative_to(ROOT).parts[0] not in NOT_OURS]
+    return sorted(str(path) for path in found)
+
+
+def unit(tier: Tier) -> Iterator[Result]:
+    """pytest over tests/unit; the tests of quoting ask systemd's own parser, which Debian packages as systemd."""
+    if failure := install_packages(tier, {"systemd-analyze": "systemd", "git": "git"}):
+        yield failure
+    report = CACHE / "unit.xml"
+    report.unlink(missing_ok=True)
+    done = tier.run(
+        [
+            BIN / "python",
+            "-m",
+            "pytest",
+            "tests/unit",
+            "-m",
+            "not long",
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={report}",
+        ],
+        limit=900,
+    )
+    yield count_junit(report.read_text(), done.result("pytest")) if report.exists() else done.result("pytest")
+
+
+def count_junit(text: str, whole: Result) -> Result:
+    """The command's result with the numbers of its JUnit report; an end in failure is never counted as none failed."""
+    suites = list(ElementTree.fromstring(text).iter("testsuite"))  # noqa: S314 - pytest wrote it just now
+    tests, failures, errors, skipped = (
+        sum(int(suite.get(name, 0)) for suite in suites) for name in ("tests", "failures", "errors", "skipped")
+    )
+    failed = max(failures + errors, whole.failed)
+    return Result(whole.name, max(tests - failures - errors - skipped, 0), failed, whole.seconds, whole.output, skipped)
