@@ -124,7 +124,7 @@ def look(smi: NvidiaSmi, table: ProcessTable, gpus: Sequence[int] | None, expect
     """
     log = smi.log()
     rows = smi.cards()
-    words = rows.words + log.words
+    words = list(dict.fromkeys(rows.words + log.words))
     lost = any(LOST.search(line) for line in words)
     if lost or not rows.rows or (expected_count is not None and len(rows.rows) != expected_count):
         raise missing_cards(found=len(rows.rows), expected=expected_count, words=words)

@@ -16,7 +16,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.gpu.processes im
 from simulation.cards.proc import FakeProc, unit_line
 
 
-def test_a_real_process(tmp_path: Path) -> None:
+def test_a_real_process() -> None:
     child = subprocess.Popen(["VLLM::Worker_TP0", "30"], executable="/bin/sleep")
     try:
         process = ProcessTable().read(child.pid)
