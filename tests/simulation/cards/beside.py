@@ -34,7 +34,7 @@ class SimulatedCards:
             "SIMULATED_CARDS_STATE": str(self.state_path),
         }
         text = (HERE / "cards.json").read_text().replace("VLLM::", self.prefix)
-        quick = {"poll_s": 0.02, "release": {"hold_s": 0.2, "step_s": 0.1, "steps": 2}}
+        quick = {"poll_s": 0.05, "release": {"hold_s": 0.2, "step_s": 0.1, "steps": 2}}
         self.config: dict[str, Any] = {**json.loads(text), **quick}
         self.children: list[subprocess.Popen[bytes]] = []
         self.configure(**settings)

@@ -188,7 +188,8 @@ def test_a_process_that_hangs_in_the_driver_needs_a_reboot(host: Host) -> None:
     (host.shm / "psm_1f2e").write_bytes(b"x")
     error = host.refuse(term_timeout=0.1, kill_timeout=0.1, allow=[Rule(unit=GLM5)])
     assert error.facts["reboot_required"] is True and "unkillable" in str(error) and "uvm_spin_loop" in str(error)
-    (survivor,) = error.facts["survivors"]  # type: ignore[misc,attr-defined]
+    survivors: Any = error.facts["survivors"]
+    (survivor,) = survivors
     assert (survivor["pid"], survivor["state"], survivor["reason"]) == (NOBODY, "D", "unkillable")
     assert (host.shm / "psm_1f2e").exists()
 

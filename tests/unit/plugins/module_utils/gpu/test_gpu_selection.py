@@ -90,7 +90,7 @@ def test_a_denial_that_cannot_be_checked_holds(proc: FakeProc) -> None:
 def test_kept_units_are_neither_ended_nor_foreign(proc: FakeProc) -> None:
     proc.add(5, cgroup=unit_line("vllm-kimi.service"))
     selection = judge(proc, [5], allow=[Rule(unit="vllm-kimi")], keep=["vllm-kimi"])
-    assert selection.targets == selection.foreign == [] and list(pids(selection.kept)) == [5]
+    assert selection.targets == [] and selection.foreign == [] and list(pids(selection.kept)) == [5]
 
 
 def test_user_and_virtual_environment(proc: FakeProc, tmp_path: Path) -> None:
