@@ -130,7 +130,7 @@ runs:
     decode_tokens_per_s: {description: Tokens per second of one request after its first token., type: float}
     tokens_per_delta: {description: Tokens that one event of the stream brings., type: float}
     warmup_s: {description: Duration of each warm-up round in seconds., type: list, elements: float}
-    repetitions: {description: RV(runs[].output_throughput) of each repetition., type: list, elements: float}
+    repetitions: {description: "Tokens per second of each repetition.", type: list, elements: float}
     spread: {description: Largest minus smallest repetition as a share of their median., type: float}
     correct: {description: Whether every answer counted rightly., type: bool}
 stable:

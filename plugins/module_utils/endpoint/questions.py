@@ -102,43 +102,43 @@ DEFAULT = load(
         },
         {
             "name": "decimals",
-            "prompt": "Which number is larger, 9.9 or 9.11? Answer with that number only.",
-            "expect": r"(?<![\d.])9\.9(?:0)?(?!\d)\W*$",
+            "prompt": "Which is larger, 9.9 or 9.11? Reply with the number only.",
+            "expect": r"^\W*9\.90?\W*$",
         },
         {
             "name": "reversed",
-            "prompt": "Write the word stressed backwards. Answer with that word only.",
-            "expect": r"(?i)^\W*desserts\W*$",
+            "prompt": 'Write the word "stressed" backwards.',
+            "expect": r"(?i)\bdesserts\b",
         },
         {
             "name": "leap day",
-            "prompt": "Which day follows 28 February 2024? Answer in the form YYYY-MM-DD only.",
-            "expect": r"2024-02-29",
+            "prompt": "Which day comes after 28 February 2024?",
+            "expect": r"(?i)\b29(?:th)?(?: of)? february\b|\bfebruary 29\b|2024-02-29",
         },
         {
             "name": "echo",
-            "prompt": 'Repeat this JSON exactly, without a code block: {"a": 1}',
+            "prompt": 'Reply with exactly this JSON: {"a": 1}',
             "expect": r'\{\s*"a"\s*:\s*1\s*\}',
         },
         {
             "name": "spelling",
-            "prompt": "Spell Mississippi with hyphens between the letters. Answer with that only.",
-            "expect": r"(?i)^\W*m-i-s-s-i-s-s-i-p-p-i\W*$",
+            "prompt": "Spell Mississippi, letters separated by hyphens.",
+            "expect": r"(?i)\bm-i-s-s-i-s-s-i-p-p-i\b",
         },
         {
             "name": "power",
-            "prompt": "What is 2 to the power of 10? Answer with the number only.",
+            "prompt": "What is 2^10? Reply with the number only.",
             "expect": r"(?<!\d)1,?024\W*$",
         },
         {
             "name": "translation",
-            "prompt": "What is the German word for street? Answer with one word.",
+            "prompt": "What is the German word for street?",
             "expect": r"(?i)\bstra(?:ß|ss)e\b",
         },
         {
             "name": "order",
-            "prompt": "Sort in ascending order: 42, 7, 19, 3, 28. Answer with the numbers only, separated by commas.",
-            "expect": r"3\W+7\W+19\W+28\W+42\D*$",
+            "prompt": "Sort these numbers in ascending order: 42, 7, 19, 3, 88.",
+            "expect": r"(?<!\d)3\W+7\W+19\W+42\W+88(?!\d)",
         },
     ]
 )

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, benchmark, counting
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.benchmark import Settings
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.chat import Answer, Request
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.client import Client
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.percentiles import percentile
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from hypothesis import given
+from hypothesis import strategies as st
+from simulation.endpoint.server import ANSWERS, Endpoint, Exchange, delta
+
+REQUEST = Request("kimi", [{"role": "user", "content": counting.PROMPT}], 512, thinking=False)
+ROW = ANSWERS[counting.PROMPT][1]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint().running() as running:
+        yield running
+
+
+def measure(endpoint: Endpoint, settings: Settings) -> dict[str, object]:
+    return benchmark.measure(Client(address.parse(endpoint.url)), REQUEST, settings)
+
+
+def test_clock_of_the_decode_rate_excludes_prefill() -> None:
+    """Sent at 0, first delta at 20 s, last at 28 s, 257 tokens in 60 deltas: 32 tokens per second, not 9.18."""
+    answer = Answer(ROW, completion_tokens=257, seconds=28.0, first_token_s=20.0, last_token_s=28.0, deltas=60)
+    run = benchmark._summary(1, [benchmark._Repetition(28.0, [answer])])
+    assert run["decode_tokens_per_s"] == 32.0
+    assert run["mean_tpot_ms"] == 31.25
+    assert run["mean_ttft_ms"] == 20_000
+    assert run["output_throughput"] == 9.1786
+    assert run["tokens_per_delta"] == 4.2833
+    assert "4.3 tokens arrive per delta" in benchmark._remarks(run)[0]
+
+
+def test_measures_every_concurrency_after_a_warm_up(endpoint: Endpoint) -> None:
+    slow_first = iter([0.2])
+
+    def pace(exchange: Exchange) -> bool:
+        time.sleep(next(slow_first, 0.02))
+        return False
+
+    endpoint.fault = pace
+    result = measure(endpoint, Settings(concurrency=[1, 3], repetitions=2, num_prompts=3))
+    runs = result["runs"]
+    assert isinstance(runs, list)
+    assert [run["max_concurrency"] for run in runs] == [1, 3]
+    assert [run["completed"] for run in runs] == [6, 6]
+    assert [run["total_output_tokens"] for run in runs] == [306, 306]
+    assert all(run["correct"] and run["failed_requests"] == 0 for run in runs)
+    assert runs[0]["warmup_s"][0] >= 0.2 > runs[0]["mean_e2el_ms"] / 1000
+    assert runs[1]["output_throughput"] > runs[0]["output_throughput"]
+    assert runs[0]["mean_ttft_ms"] >= 20
+    assert len([path for path, _headers in endpoint.seen]) == 1 + 6 + 3 + 6
+
+
+def test_cut_answer_is_right_as_far_as_it_goes_and_wrong_text_is_said(endpoint: Endpoint) -> None:
+    endpoint.fault = lambda exchange: exchange.answer("1 2 3 4 5 6 7 8 9 1", None, "length")
+    result = measure(endpoint, Settings(repetitions=1))
+    assert isinstance(result["runs"], list)
+    assert result["runs"][0]["correct"] is True
+    endpoint.fault = lambda exchange: exchange.answer("+" * 200)
+    result = measure(endpoint, Settings(repetitions=1))
+    assert result["stable"] is False
+    assert "invalid" in str(result["notes"])
+
+
+USAGE_LESS: Callable[[Exchange], bool] = lambda e: e.stream(  # noqa: E731
+    delta({"content": ROW}), delta({}, "stop"), "data: [DONE]\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (lambda e: e.send(401, '{"error": "Unauthorized"}'), "no request of 1 completed: auth_required"),
+        (lambda e: e.send(404, '{"error": {"message": "The model `x` does not exist."}}'), "wrong_model"),
+        (USAGE_LESS, "no usage counts"),
+        (lambda e: e.answer("", usage={"prompt_tokens": 1, "completion_tokens": 0}), "hold no tokens"),
+        (lambda e: e.answer("", usage={"prompt_tokens": 1, "completion_tokens": 64}), "hold no tokens"),
+    ],
+)
+def test_nothing_measured_is_a_failure(endpoint: Endpoint, fault: Callable[[Exchange], bool], said: str) -> None:
+    endpoint.fault = fault
+    with pytest.raises(ServingError, match=said):
+        measure(endpoint, Settings(warmup=0, repetitions=1))
+
+
+def test_a_failed_request_fails_unless_allowed(endpoint: Endpoint) -> None:
+    endpoint.fault = lambda exchange: exchange.number == 2 and exchange.send(500, "{}")
+    settings = Settings(num_prompts=4, warmup=0, repetitions=1)
+    with pytest.raises(ServingError, match="1 of 4 requests failed"):
+        measure(endpoint, settings)
+    endpoint.seen.clear()
+    result = measure(endpoint, Settings(num_prompts=4, warmup=0, repetitions=1, min_success_rate=0.5))
+    assert isinstance(result["runs"], list)
+    assert (result["runs"][0]["completed"], result["runs"][0]["failed_requests"]) == (3, 1)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.floats(0, 100))
+def test_percentiles_lie_between_neighbours(samples: list[float], percent: float) -> None:
+    value = percentile(samples, percent)
+    assert min(samples) <= value <= max(samples) or abs(value - max(samples)) < 1e-6
+    assert percentile(samples, 0) == min(samples)
+    assert percentile(samples, 100) == max(samples)
+
+
+def test_percentile_is_numpys() -> None:
+    assert percentile([1.0, 2.0, 3.0, 4.0], 99) == pytest.approx(3.97)

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.engine import watch
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.listener import Listener
+from simulation.endpoint.server import QUESTIONS, Endpoint
+from simulation.endpoint.unit import tell
+
+RunModule = Callable[..., dict[str, Any]]
+
+LOGS = Path(__file__).parents[2] / "data" / "engine_logs"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint().running() as running:
+        yield running
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "programs"
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+@pytest.fixture
+def closed_url() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def own_the_port(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
+    monkeypatch.setattr(watch.listener, "find", lambda port, **options: Listener(port, 77, unit))
+
+
+def test_healthy_endpoint(run_module: RunModule, endpoint: Endpoint) -> None:
+    arguments = {"base_url": endpoint.url, "model": "kimi", "questions": QUESTIONS, "expected_max_model_len": 8192}
+    result = run_module("vllm_healthcheck", arguments)
+    assert (result["state"], result["changed"], result["failed_checks"]) == ("healthy", False, [])
+    assert [check["status"] for check in result["checks"]] == ["pass"] * 4
+    predicted = run_module("vllm_healthcheck", arguments, check=True)
+    assert predicted["state"] == "healthy"
+
+
+def test_wrong_answers_fail_the_task_with_the_evidence(run_module: RunModule, endpoint: Endpoint) -> None:
+    endpoint.fault = lambda exchange: exchange.path.endswith("completions") and exchange.answer("Sis")
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, "questions": QUESTIONS})
+    assert result["failed"] is True
+    assert result["state"] == "generating"
+    assert result["failed_checks"] == ["exact_set", "count", "channels"]
+    assert "the endpoint is generating, not healthy" in result["msg"]
+    assert result["checks"][1]["evidence"][0] == "capital: expected /^Paris$/, content: 'Sis'"
+    assert result["answers"][0]["content"] == "Sis"
+
+
+def test_nothing_there(run_module: RunModule, closed_url: str) -> None:
+    result = run_module("vllm_healthcheck", {"base_url": closed_url})
+    assert (result["failed"], result["state"]) == (True, "no_response")
+    assert [check["status"] for check in result["checks"]] == ["fail", "not_run", "not_run", "not_run"]
+
+
+def test_check_mode_before_anything_exists(run_module: RunModule, closed_url: str) -> None:
+    switch = run_module("vllm_healthcheck", {"base_url": closed_url, "unit": "kimi"}, check=True)
+    assert (switch["unknown_until"], switch["changed"]) == ("switch", False)
+    install = run_module("vllm_healthcheck", {"base_url": closed_url, "python": "/nowhere/bin/python"}, check=True)
+    assert install["unknown_until"] == "install"
+
+
+def test_check_mode_while_the_old_service_still_serves(
+    run_module: RunModule, endpoint: Endpoint, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {"base_url": endpoint.url, "questions": QUESTIONS}
+    assert run_module("vllm_healthcheck", {**old, "model": "other"}, check=True)["unknown_until"] == "switch"
+    assert run_module("vllm_healthcheck", {**old, "expected_max_model_len": 1}, check=True)["unknown_until"] == "switch"
+    tell(host, LoadState="not-found", ActiveState="inactive")
+    assert run_module("vllm_healthcheck", {**old, "unit": "kimi"}, check=True)["unknown_until"] == "switch"
+    tell(host)
+    own_the_port(monkeypatch, "vllm-glm5.service")
+    assert run_module("vllm_healthcheck", {**old, "unit": "kimi"}, check=True)["unknown_until"] == "switch"
+    own_the_port(monkeypatch, "kimi.service")
+    assert run_module("vllm_healthcheck", {**old, "unit": "kimi"}, check=True)["state"] == "healthy"
+
+
+def test_dead_unit_fails_at_once_with_its_reason(run_module: RunModule, closed_url: str, host: Path) -> None:
+    tell(host, (LOGS / "big_toolong.log").read_text(), ActiveState="failed", Result="exit-code", ExecMainStatus="1")
+    result = run_module("vllm_healthcheck", {"base_url": closed_url, "unit": "kimi", "startup_timeout": 600})
+    assert result["failed"] is True
+    assert (result["state"], result["stage"]) == ("no_response", "dead")
+    assert "ValueError: To serve at least one request" in result["msg"]
+    assert result["root_cause"]["class"] == "engine_error"
+
+
+def test_another_process_on_the_units_port(
+    run_module: RunModule, endpoint: Endpoint, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(host)
+    own_the_port(monkeypatch, "vllm-glm5.service")
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, "unit": "kimi", "questions": QUESTIONS})
+    assert (result["failed"], result["state"]) == (True, "wrong_model")
+    assert "vllm-glm5.service" in result["msg"]
+
+
+def test_loading_unit_without_a_wait(run_module: RunModule, closed_url: str, host: Path) -> None:
+    tell(host, "Starting to load model /m...")
+    result = run_module("vllm_healthcheck", {"base_url": closed_url, "unit": "kimi"})
+    assert (result["failed"], result["state"]) == (True, "loading")
+
+
+def test_stalled_unit(run_module: RunModule, closed_url: str, host: Path) -> None:
+    tell(host, "Loading safetensors checkpoint shards:  48% Completed | 57/119 [00:19<")
+    arguments = {
+        "base_url": closed_url,
+        "unit": "kimi",
+        "startup_timeout": 60,
+        "stall_timeout": 1,
+        "poll_interval": 0.2,
+    }
+    result = run_module("vllm_healthcheck", arguments)
+    assert (result["failed"], result["state"]) == (True, "loading")
+    assert result["root_cause"]["class"] == "load_stalled"
+    assert "57/119" in result["msg"]
+    assert result["stages"][0]["stage"] == "loading_weights"
+
+
+def test_key_stays_secret(run_module: RunModule, endpoint: Endpoint) -> None:
+    endpoint.api_key = "sk-canary-0123456789"
+    arguments = {
+        "base_url": endpoint.url,
+        "questions": QUESTIONS,
+        "checks": ["ready", "exact_set"],
+        "api_key": endpoint.api_key,
+    }
+    result = run_module("vllm_healthcheck", arguments)
+    assert result["state"] == "healthy"
+    refused = run_module("vllm_healthcheck", {**arguments, "api_key": "sk-canary-wrong"})
+    assert refused["state"] == "auth_required"
+    assert "canary" not in str((result["checks"], result["answers"], refused))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"base_url": "localhost:8000"}, "not the address of an endpoint"),
+        ({"questions": [{"prompt": "x"}]}, "question 1 is not usable"),
+        ({"python": "/nowhere/bin/python"}, "cannot be run"),
+        ({"checks": ["ready", "soak"]}, "soak"),
+    ],
+)
+def test_bad_input(run_module: RunModule, endpoint: Endpoint, changed: dict[str, object], said: str) -> None:
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, **changed})
+    assert result["failed"] is True
+    assert said in result["msg"]
