@@ -19,6 +19,7 @@ if sys.version_info < (3, 11):  # the interpreter of a machine that nothing has 
 import fcntl
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,9 +102,13 @@ def check(state: State) -> None:
 def play(state: State, venv: Path, arguments: list[str]) -> playbook.Outcome:
     environ = {**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "VLLM_API_KEY": api_key(state)}
     environ |= {"DEMO_SSH_PORT": str(SSH_PORT), "DEMO_HUB_PORT": str(HUB_PORT), "DEMO_SERVICE_PORT": str(SERVICE_PORT)}
+    environ |= {"ANSIBLE_HOME": str(state.root / "ansible")}
     argv = [str(venv / "bin/ansible-playbook"), "playbooks/site.yml", "-i", "inventories/demo", *arguments]
     say("\n" + " ".join(["ansible-playbook", *argv[1:]]) + "\n")
-    return playbook.run(argv, environ, CLONE, state.root / "playbook.log", PLAYBOOK_LIMIT)
+    # ssh's control sockets need a short path, which the clone's may not be
+    with tempfile.TemporaryDirectory(prefix="demo-", ignore_cleanup_errors=True) as sockets:
+        environ["ANSIBLE_SSH_CONTROL_PATH_DIR"] = sockets
+        return playbook.run(argv, environ, CLONE, state.root / "playbook.log", PLAYBOOK_LIMIT)
 
 
 def api_key(state: State) -> str:

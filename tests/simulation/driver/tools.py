@@ -30,7 +30,7 @@ def ensure(state: State, pins: Path) -> tuple[Path, bool]:
     run([sys.executable, "-m", "venv", str(folder)], timeout=120)
     listed = state.root / "requirements.txt"
     write(listed, wanted)
-    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-cache-dir"]
     try:
         run([*pip, "--require-hashes", "--requirement", str(listed)], timeout=600)
     except HostError as error:

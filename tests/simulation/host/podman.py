@@ -25,7 +25,9 @@ class Podman:
 
     def prepare(self) -> None:
         """Write the settings; forget the runtime folder of an earlier boot, or podman believes its containers run."""
-        folders = {name: self.folder / name for name in ("storage", "run", "tmp", "libpod", "volumes", "networks")}
+        folders = {
+            name: self.folder / name for name in ("storage", "run", "tmp", "scratch", "libpod", "volumes", "networks")
+        }
         boot, seen = BOOT_ID.read_text().strip(), self.folder / "boot_id"
         if not seen.exists() or seen.read_text().strip() != boot:
             run(as_root(["rm", "-rf", str(folders["run"]), str(folders["tmp"])]), timeout=60)
@@ -37,7 +39,9 @@ class Podman:
     def argv(self, *words: str) -> list[str]:
         storage = ["--root", str(self.folder / "storage"), "--runroot", str(self.folder / "run")]
         places = [*storage, "--tmpdir", str(self.folder / "tmp")]
-        return as_root(["env", f"CONTAINERS_CONF={self.settings}", "podman", *places, *words])
+        # TMPDIR: `podman cp` and `podman import` leave copies of their input there
+        environment = [f"CONTAINERS_CONF={self.settings}", f"TMPDIR={self.folder / 'scratch'}"]
+        return as_root(["env", *environment, "podman", *places, *words])
 
     def run(
         self, *words: str, timeout: float = 60, data: bytes | None = None, check: bool = True
