@@ -21,14 +21,14 @@ def notes_on(
     """Remarks on one state of the two files; `scale_tensors` counts the KV scales in the weights, None if unknown."""
     return [
         *rules.notes,
-        *_refusals(quantization),
+        *_refusals(quantization, rules),
         *_unknown_values(quantization),
         *_scales(quantization, scale_tensors),
         *_beyond_the_files(contents, quantization, rules),
     ]
 
 
-def _refusals(quantization: Quantization) -> Iterator[str]:
+def _refusals(quantization: Quantization, rules: ResolverRules) -> Iterator[str]:
     block = effective_block(quantization.blocks)
     if block is None:
         return
@@ -37,8 +37,9 @@ def _refusals(quantization: Quantization) -> Iterator[str]:
             f"{block.file}#{block.inner[0]} lacks {', '.join(block.missing_fields())}: "
             f"vLLM does not load {block.algo} weights without (null is enough)"
         )
-    if block.refused_algo() is not None:
-        yield f"{block.file}#{block.inner[0]}/quant_algo is {block.refused_algo()}, which vLLM refuses in this form"
+    algo = block.refused_algo(rules)
+    if algo is not None:
+        yield f"{block.file}#{block.inner[0]}/quant_algo is {algo}, which this vLLM refuses in this form"
 
 
 def _unknown_values(quantization: Quantization) -> Iterator[str]:

@@ -64,14 +64,23 @@ class Block:
 
     def method(self, rules: ResolverRules) -> str:
         """The quant_method as vLLM settles it; "" when the block names none that vLLM derives."""
+        derived = _methods(rules).get((self._modelopt_algo(rules) or "").upper())
+        return derived or str(self.value.get("quant_method") or "").lower().replace(
+            "compressed_tensors", "compressed-tensors"
+        )
+
+    def refused_algo(self, rules: ResolverRules) -> str | None:
+        """The algorithm of a wrapped ModelOpt block for which vLLM knows no method: the engine does not start."""
+        algo = self._modelopt_algo(rules)
+        return algo if algo is not None and algo.upper() not in _methods(rules) else None
+
+    def _modelopt_algo(self, rules: ResolverRules) -> str | None:
+        """The algorithm from which vLLM derives the method; None when the block is not ModelOpt's wrapped form."""
         wrapped = self.value.get("quantization") or {}
-        if (self.value.get("producer") or {}).get("name") == "modelopt" or (
+        is_modelopt = (self.value.get("producer") or {}).get("name") == "modelopt" or (
             rules.modelopt_quant_config and "modelopt_quant_config" in wrapped
-        ):
-            algo = str(wrapped.get("quant_algo") or "").upper()
-            if algo in MODELOPT_METHODS:
-                return MODELOPT_METHODS[algo]
-        return str(self.value.get("quant_method") or "").lower().replace("compressed_tensors", "compressed-tensors")
+        )
+        return str(wrapped["quant_algo"]) if is_modelopt and wrapped.get("quant_algo") is not None else None
 
     def missing_fields(self) -> list[str]:
         """Fields that vLLM demands in the wrapped form and that are not there."""
@@ -79,13 +88,6 @@ class Block:
         if pointer == self.pointer:
             return []
         return [field for field in REQUIRED_FIELDS.get((self.algo or "").upper(), ()) if field not in inner]
-
-    def refused_algo(self) -> str | None:
-        """The algorithm of a wrapped ModelOpt block for which vLLM knows no method: it ends with an error."""
-        wrapped = self.value.get("quantization") or {}
-        if (self.value.get("producer") or {}).get("name") != "modelopt" or wrapped.get("quant_algo") is None:
-            return None
-        return None if str(self.algo).upper() in MODELOPT_METHODS else self.algo
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,10 @@ def resolve(blocks: list[Block], rules: ResolverRules, *, use_mla: bool) -> Reso
             overrides_flag=rules.scheme_overrides_flag,
         )
     return Resolution("auto", block.where)
+
+
+def _methods(rules: ResolverRules) -> dict[str, str]:
+    return MODELOPT_METHODS | ({"MIXED_PRECISION": "modelopt_mixed"} if rules.modelopt_mixed else {})
 
 
 def _first(blocks: list[Block], *places: tuple[str, str]) -> Block | None:

@@ -28,12 +28,14 @@ class ResolverRules:
     nvfp4: a 4-bit float scheme becomes nvfp4; before 0.20 it is unknown, which gives auto and a warning.
     modelopt_quant_config: a hf_quant_config.json without `producer` counts as ModelOpt's when its `quantization`
         holds `modelopt_quant_config`; from 0.26.
+    modelopt_mixed: MIXED_PRECISION is known in a ModelOpt block of that wrapped form; before 0.33 it is an error.
     scheme_overrides_flag: a compressed-tensors kv_cache_scheme wins over an explicit --kv-cache-dtype; until 0.21.
     dsa_auto_is_fp8: GlmMoeDsaForCausalLM turns auto into fp8_e4m3 on compute capability 10.x; from 0.32.
     """
 
     nvfp4: bool
     modelopt_quant_config: bool
+    modelopt_mixed: bool
     scheme_overrides_flag: bool
     dsa_auto_is_fp8: bool
     notes: tuple[str, ...] = ()
@@ -52,6 +54,7 @@ def rules_for(vllm_version: str | None) -> ResolverRules:
     return ResolverRules(
         nvfp4=version >= (0, 20, 0),
         modelopt_quant_config=version >= (0, 26, 0),
+        modelopt_mixed=version >= (0, 33, 0),
         scheme_overrides_flag=version < (0, 22, 0),
         dsa_auto_is_fp8=version >= (0, 32, 0),
         notes=notes,
