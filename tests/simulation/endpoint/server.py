@@ -22,7 +22,7 @@ ANSWERS = {
     "What is 17*23?": ("17*23=391.", "391"),
     "Count from 1 to 50.": ("Just count.", " ".join(str(number) for number in range(1, 51))),
 }
-QUESTIONS = [
+QUESTIONS: list[dict[str, Any]] = [
     {"name": "capital", "prompt": "What is the capital of France? Answer briefly.", "expect": "^Paris$"},
     {"name": "product", "prompt": "What is 17*23?", "expect": "^391$", "thinking": True},
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.blackwell.serving.plugins.module_utils.engine import watch
+from ansible_collections.blackwell.serving.plugins.module_utils.engine import listener
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.listener import Listener
 from simulation.endpoint.server import QUESTIONS, Endpoint
 from simulation.endpoint.unit import tell
@@ -41,7 +41,7 @@ def closed_url() -> str:
 
 
 def own_the_port(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
-    monkeypatch.setattr(watch.listener, "find", lambda port, **options: Listener(port, 77, unit))
+    monkeypatch.setattr(listener, "find", lambda port, **options: Listener(port, 77, unit))
 
 
 def test_healthy_endpoint(run_module: RunModule, endpoint: Endpoint) -> None:

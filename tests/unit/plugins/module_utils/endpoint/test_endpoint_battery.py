@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, battery, questions
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, battery, questions, verdict
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.battery import Plan, Report
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.check import Context
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.client import Client
@@ -181,7 +181,7 @@ def test_length_is_part_of_the_expectation(endpoint: Endpoint) -> None:
 
 
 def test_nine_of_ten_is_inconclusive_and_allowed_not_run_is_healthy(endpoint: Endpoint) -> None:
-    ten = questions.load([QUESTIONS[0]] * 9 + [{**QUESTIONS[0], "expect": "Lyon"}])
+    ten = questions.load([QUESTIONS[0]] * 9 + [QUESTIONS[0] | {"expect": "Lyon"}])
     context = Context(Client(address.parse(endpoint.url)), ten)
     plan = replace(PLAN, checks=["ready", "exact_set"])
     report = battery.examine(context, plan)
@@ -198,7 +198,7 @@ def test_time_that_is_up_leaves_checks_not_run(endpoint: Endpoint) -> None:
     report = examine(endpoint, deadline=time.monotonic() + 1.0)
     assert statuses(report)["count"] == "fail"
     assert statuses(report)["channels"] == "not_run"
-    allowed = battery.verdict.state_of_checks(report.checks[:2] + report.checks[3:], ["channels"])
+    allowed = verdict.state_of_checks(report.checks[:2] + report.checks[3:], ["channels"])
     assert allowed == "healthy"
 
 

@@ -25,7 +25,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def connect(url: str, **options: str) -> Client:
-    return Client(address.parse(url), **options)  # type: ignore[arg-type]
+    return Client(address.parse(url), **options)
 
 
 def failing(endpoint: Endpoint, path: str = "/v1/models", timeout: float = 5.0) -> EndpointError:
