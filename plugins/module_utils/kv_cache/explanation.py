@@ -1,0 +1,59 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""The budget in plain words: what the cache is made of, and what had to be assumed."""
+
+from __future__ import annotations
+
+from .planner import Planner
+from .question import Question
+
+_DIFFERS_FROM = 0.15
+
+
+def explain_cache(question: Question, planner: Planner) -> list[str]:
+    request, shape, dtype = question.request, question.shape, question.dtype
+    size, why = question.block_size
+    if shape is None:
+        what = f"KV cache: {planner.bytes_per_token:,} bytes per token and card, as given"
+    elif shape.family == "mla":
+        what = (
+            f"KV cache (MLA): {shape.layers} layers x {shape.head_size} elements x {dtype.element_bytes} bytes "
+            f"({dtype.name}): {planner.bytes_per_token:,} bytes per token on every card, "
+            "not divided by tensor parallelism"
+        )
+    else:
+        heads = max(1, shape.num_key_value_heads // request.parallel.tensor)
+        what = (
+            f"KV cache (GQA): {shape.layers} layers x 2 x {heads} of {shape.num_key_value_heads} key-value heads x "
+            f"{shape.head_size} elements x {dtype.element_bytes} bytes ({dtype.name}): "
+            f"{planner.bytes_per_token:,} bytes per token and card"
+        )
+    if request.parallel.pipeline > 1:
+        what += f" of the largest of {request.parallel.pipeline} pipeline stages"
+    if request.parallel.decode_context > 1:
+        what += f"; a card holds 1/{request.parallel.decode_context} of the tokens (decode context parallel)"
+    lines = [f"{what}.", f"Blocks of {size} tokens ({why}) of {planner.bytes_per_block:,} bytes."]
+    if request.kv_cache_dtype_from:
+        lines.append(f"KV cache dtype {dtype.name}: {request.kv_cache_dtype_from}.")
+    return lines
+
+
+def assumptions(question: Question, memory_notes: tuple[str, ...]) -> list[str]:
+    release, notes = question.request.release, list(memory_notes)
+    if release.assumed:
+        notes.append(f"No release is known from vllm_version; the newest known one ({release}) is assumed.")
+    notes.extend(note for note in (question.dtype.note, question.limit.note) if note)
+    return notes
+
+
+def compare(measured_tokens: int | None, capacity: int) -> list[str]:
+    """A note when an earlier start printed a token count that this budget misses by more than 15 %."""
+    if not measured_tokens or abs(capacity - measured_tokens) <= _DIFFERS_FROM * measured_tokens:
+        return []
+    return [
+        f"An earlier start printed {measured_tokens:,} tokens, this budget says {capacity:,}: another length, dtype or "
+        "utilization, or a term of the memory estimate is off."
+    ]

