@@ -117,6 +117,10 @@ start_time:
   description: Start of the main process in clock ticks since boot (field 22 of C(/proc/PID/stat)).
   type: int
   returned: success
+started_at:
+  description: When systemd started the main process, in seconds since 1970.
+  type: float
+  returned: success
 command:
   description: Argument vector of the running main process, with the values of secret flags hidden.
   type: list

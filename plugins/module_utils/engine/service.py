@@ -40,6 +40,7 @@ def describe(unit: str, run: Runner, *, port: int | None = None, proc: Path = pr
         "exit_status": state.exec_main_status,
         "pid": state.main_pid or None,
         "start_time": main.start_time if main else None,
+        "started_at": state.started_at if main else None,
         "command": redact.command(main.command) if main else [],
         "environment": redact.environment(main.environment or {}) if main else {},
         "listener_pid": owner.pid if owner else None,

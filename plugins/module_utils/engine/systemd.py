@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from ..errors import ServingError
 from .commands import TIMEOUT_S, Runner
@@ -24,6 +25,7 @@ PROPERTIES = (
     "NeedDaemonReload",
     "ExecMainCode",
     "ExecMainStatus",
+    "ExecMainStartTimestamp",
     "FragmentPath",
     "UnitFileState",
 )
@@ -46,6 +48,7 @@ class Unit:
     need_daemon_reload: bool
     exec_main_code: int
     exec_main_status: int
+    started_at: float | None
     fragment_path: str
     unit_file_state: str
 
@@ -76,7 +79,9 @@ def show(unit: str, run: Runner) -> Unit:
     Raises ServingError when systemd itself does not answer.
     """
     name = full_name(unit)
-    code, out, err = run(["systemctl", "show", "--no-pager", f"--property={','.join(PROPERTIES)}", "--", name])
+    code, out, err = run(
+        ["systemctl", "show", "--no-pager", "--timestamp=us+utc", f"--property={','.join(PROPERTIES)}", "--", name]
+    )
     values = dict(line.partition("=")[::2] for line in out.splitlines() if "=" in line)
     if code != 0 or "ActiveState" not in values:
         why = "it did not answer within {TIMEOUT_S} s" if code == 124 else err.strip() or f"systemctl ended with {code}"
@@ -98,6 +103,7 @@ def show(unit: str, run: Runner) -> Unit:
         need_daemon_reload=values.get("NeedDaemonReload") == "yes",
         exec_main_code=_number(values.get("ExecMainCode")),
         exec_main_status=_number(values.get("ExecMainStatus")),
+        started_at=_seconds(values.get("ExecMainStartTimestamp")),
         fragment_path=values.get("FragmentPath", ""),
         unit_file_state=values.get("UnitFileState", ""),
     )
@@ -105,3 +111,15 @@ def show(unit: str, run: Runner) -> Unit:
 
 def _number(value: str | None) -> int:
     return int(value) if value and value.isdigit() else 0
+
+
+def _seconds(timestamp: str | None) -> float | None:
+    """`Sun 2026-11-29 17:17:10.123456 UTC` as seconds since 1970; None when it was never started."""
+    words = (timestamp or "").split()
+    if len(words) != 4:
+        return None
+    try:
+        moment = datetime.strptime(" ".join(words[1:3]), "%Y-%m-%d %H:%M:%S.%f")
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=timezone.utc).timestamp()

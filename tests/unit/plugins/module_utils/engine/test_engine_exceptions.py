@@ -34,6 +34,7 @@ def unit(**changed: object) -> Unit:
         "need_daemon_reload": False,
         "exec_main_code": 1,
         "exec_main_status": 1,
+        "started_at": None,
         "fragment_path": "",
         "unit_file_state": "enabled",
     }
@@ -123,13 +124,17 @@ def test_other_last_words(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "kind"),
     [
-        ({"result": "oom-kill", "exec_main_status": 9, "exec_main_code": 2}, "host_oom"),
+        ({"result": "oom-kill", "exec_main_status": 9,
+        "started_at": None, "exec_main_code": 2}, "host_oom"),
         ({"result": "timeout"}, "start_timeout"),
         ({"result": "start-limit-hit"}, "restart_limit"),
-        ({"result": "exit-code", "exec_main_status": 1}, "engine_error"),
-        ({"result": "exit-code", "exec_main_status": 203}, "exec_failed"),
+        ({"result": "exit-code", "exec_main_status": 1},
+        "started_at": None, "engine_error"),
+        ({"result": "exit-code", "exec_main_status": 203},
+        "started_at": None, "exec_failed"),
         ({"result": "resources"}, "exec_failed"),
-        ({"result": "signal", "exec_main_status": 9, "exec_main_code": 2}, "engine_error"),
+        ({"result": "signal", "exec_main_status": 9,
+        "started_at": None, "exec_main_code": 2}, "engine_error"),
     ],
 )
 def test_verdicts_of_systemd(changed: dict[str, object], kind: str) -> None:
