@@ -20,7 +20,7 @@ def _paths(text: str) -> tuple[str | None, list[str]]:
     unified: str | None = None
     paths = []
     for line in text.splitlines():
-        number, _, rest = line.partition(":")
+        number, _colon, rest = line.partition(":")
         controllers, separator, path = rest.partition(":")
         if not separator or not path.startswith("/"):
             continue
@@ -36,7 +36,7 @@ def _paths(text: str) -> tuple[str | None, list[str]]:
 
 def manager_root(text: str) -> str:
     """The prefix below which the manager of /proc/1/cgroup keeps its units: "" on a host, a path inside a container."""
-    path, _ = _paths(text)
+    path, _all = _paths(text)
     return path.removesuffix("/init.scope") if path and path.endswith("/init.scope") else ""
 
 
@@ -50,7 +50,7 @@ def unit_of(text: str, root: str = "") -> str | None:
     None for a process outside any unit. A unit of a systemd inside a container is not a unit of the host: there the
     answer is the container's scope.
     """
-    path, _ = _paths(text)
+    path, _all = _paths(text)
     if path is None:
         return None
     for part in _below(path, root).split("/"):
@@ -62,7 +62,7 @@ def unit_of(text: str, root: str = "") -> str | None:
 
 def container_of(text: str, root: str = "") -> str | None:
     """The 64 hexadecimal digits by which a container runtime (docker, podman, containerd, CRI-O) knows the process."""
-    _, paths = _paths(text)
+    _own, paths = _paths(text)
     for path in paths:
         if match := CONTAINER.search(_below(path, root)):
             return match[1]

@@ -83,14 +83,14 @@ class NvidiaSmi:
         return Table(table.rows, table.words + [line.strip() for line in err.splitlines() if line.strip()])
 
     def log(self) -> SmiLog:
-        out, _ = self._ask("-q", "-x")
+        out, _err = self._ask("-q", "-x")
         return read_log(out)
 
     def topology(self) -> tuple[str, str | None]:
         """The text of `topo -m` and of `topo -p2p r`, the latter None where the tool does not know it."""
-        links, _ = self._ask("topo", "-m")
+        links, _err = self._ask("topo", "-m")
         try:
-            access, _ = self._ask("topo", "-p2p", "r")
+            access, _err = self._ask("topo", "-p2p", "r")
         except ServingError:
             return links, None
         return links, access

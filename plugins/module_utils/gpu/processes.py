@@ -54,7 +54,7 @@ def without_secrets(command: str) -> str:
     shown = []
     hide = False
     for word in command.split():
-        name, equals, _ = word.partition("=")
+        name, equals, _value = word.partition("=")
         if word.startswith("-") or equals:
             secret = bool(SECRET.fullmatch(name))
             hide = secret and not equals
@@ -100,7 +100,7 @@ class ProcessTable:
 
     def _stat(self, pid: int | str) -> list[str] | None:
         """The fields of /proc/PID/stat from `state` on; the name before them may hold spaces and parentheses."""
-        text, _ = self._text(pid, "stat")
+        text, _reason = self._text(pid, "stat")
         fields = text.rpartition(")")[2].split() if text else []
         return fields if len(fields) > 19 else None
 
@@ -119,7 +119,7 @@ class ProcessTable:
         arguments = (command or "").rstrip("\0").split("\0")
         if command is None:
             unknown["command"] = reason
-        comm, _ = self._text(pid, "comm")
+        comm, _reason = self._text(pid, "comm")
         status, reason = self._text(pid, "status")
         found = re.search(r"^Uid:\s+(\d+)", status or "", re.MULTILINE)
         if found is None:
@@ -171,7 +171,7 @@ class ProcessTable:
         The sign of a virtual environment in use: its python is a link, so /proc/PID/exe shows the base interpreter, but
         the extension modules it loads lie in the environment.
         """
-        maps, _ = self._text(pid, "maps")
+        maps, _reason = self._text(pid, "maps")
         if maps is None:
             return None
         prefix = os.path.realpath(folder).rstrip("/") + "/"
@@ -187,7 +187,7 @@ class ProcessTable:
             fields = self._stat(task)
             if fields is None:
                 continue
-            text, _ = self._text(task, "wchan")
+            text, _reason = self._text(task, "wchan")
             function = text.strip() if text and text.strip() not in ("", "0") else None
             if fields[0] == "D":
                 return "D", function

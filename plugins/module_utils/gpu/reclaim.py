@@ -52,7 +52,7 @@ def state_of(cards: Sequence[Card]) -> list[dict[str, Any]]:
 
 
 def _look(smi: NvidiaSmi, table: ProcessTable, gpus: Sequence[int] | None) -> list[Card]:
-    for _ in range(VANISHED_READINGS):
+    for _reading in range(VANISHED_READINGS):
         cards = look(smi, table, gpus, None).cards
         if all(holder.process for card in cards for holder in card.holders):
             break

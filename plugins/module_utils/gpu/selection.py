@@ -46,7 +46,7 @@ def holders_by_pid(cards: Sequence[Card]) -> dict[int, list[tuple[int, Holder]]]
 
 def entry_of(pid: int, process: Process | None, held: Sequence[tuple[int, Holder]], **more: str) -> Entry:
     """A process in a result: who it is, which of the chosen cards it holds and how much."""
-    amounts = [holder.listed.used_bytes for _, holder in held]
+    amounts = [holder.listed.used_bytes for _gpu, holder in held]
     title = held[0][1].listed.name if held else ""
     return {
         "pid": pid,
@@ -56,7 +56,7 @@ def entry_of(pid: int, process: Process | None, held: Sequence[tuple[int, Holder
         "user": process.user if process else None,
         "unit": process.unit if process else None,
         "container": process.container if process else None,
-        "gpus": [gpu for gpu, _ in held],
+        "gpus": [gpu for gpu, _holder in held],
         "used_bytes": None if None in amounts else sum(amount for amount in amounts if amount is not None),
         **more,
     }
