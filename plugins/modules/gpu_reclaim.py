@@ -22,8 +22,8 @@ description:
     card that cannot be read is not free.
   - Removes left-over segments of C(/dev/shm) only when their name is known, their owner is in O(shared_memory_users),
     and no live process has them open or mapped.
-  - Stopping a unit is not its work. Use M(ansible.builtin.systemd_service) before it, so that systemd does not start
-    again what is ended here.
+  - Stopping a unit is not its work. Processes of a service that is still active are refused, because systemd would
+    start them again; use M(ansible.builtin.systemd_service) before it.
 extends_documentation_fragment:
   - blackwell.serving.attributes
 attributes:
@@ -32,6 +32,8 @@ attributes:
     details:
       - The lists are those of a real run at the same moment; a process that would need C(SIGKILL) is listed under
         RV(terminated).
+      - A service that is still active is taken as one that the task before stops. Of its processes only those are
+        listed that its C(KillMode) leaves.
       - Memory is proven only for the cards on which nobody would be ended.
   diff_mode:
     support: full
@@ -267,7 +269,7 @@ before:
   type: list
   elements: dict
 after:
-  description: The same afterwards; V(null) in check mode when processes would be ended.
+  description: The same afterwards; V(null) in check mode when processes would be ended, here or by stopping a service.
   returned: success
   type: list
   elements: dict
@@ -293,6 +295,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.gpu.nvidia_smi i
 from ansible_collections.blackwell.serving.plugins.module_utils.gpu.processes import ProcessTable
 from ansible_collections.blackwell.serving.plugins.module_utils.gpu.reclaim import Settings, reclaim
 from ansible_collections.blackwell.serving.plugins.module_utils.gpu.rules import read_rule
+from ansible_collections.blackwell.serving.plugins.module_utils.gpu.units import unit_state
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish
 
 PROC = "/proc"
@@ -331,7 +334,8 @@ def main() -> None:
     def work() -> dict[str, object]:
         rules = {name: [read_rule(members, name) for members in options[name]] for name in ("allow", "deny")}
         settings = Settings(**{**options, **rules})
-        return reclaim(smi, ProcessTable(PROC), Path(SHM), settings, check=module.check_mode)
+        table = ProcessTable(PROC)
+        return reclaim(smi, table, Path(SHM), settings, lambda unit: unit_state(smi.run, unit), check=module.check_mode)
 
     finish(module, work)
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from ..errors import ServingError
 from . import ending, settle
 from .inventory import Card, look, refuse_mig
 from .nvidia_smi import NvidiaSmi
-from .processes import ProcessTable
-from .rules import Rule
+from .processes import Process, ProcessTable
+from .rules import Rule, unit_name
 from .selection import Selection, owner_table, select
 from .shared_memory import Segment, sweep
+from .units import UnitState
 
 # A process that is just ending is still listed by the driver when /proc knows it no more.
 VANISHED_READINGS = 5
@@ -103,11 +104,39 @@ def _refuse(cards: Sequence[Card], selection: Selection, exempt: set[int], setti
         )
 
 
-def reclaim(smi: NvidiaSmi, table: ProcessTable, shm: Path, settings: Settings, *, check: bool) -> dict[str, Any]:
-    """What the module gpu_reclaim does and returns."""
+def _of_active_units(
+    selection: Selection, settings: Settings, state: Callable[[str], UnitState]
+) -> list[tuple[Process, UnitState]]:
+    """The targets that systemd still keeps up."""
+    units = sorted({unit_name(rule.unit) for rule in settings.allow if rule.unit is not None})
+    states = {unit: state(unit) for unit in units if any(process.unit == unit for process in selection.targets)}
+    return [
+        (process, states[process.unit])
+        for process in selection.targets
+        if process.unit in states and states[process.unit].active
+    ]
+
+
+def reclaim(
+    smi: NvidiaSmi,
+    table: ProcessTable,
+    shm: Path,
+    settings: Settings,
+    state: Callable[[str], UnitState],
+    *,
+    check: bool,
+) -> dict[str, Any]:
+    """What the module gpu_reclaim does and returns; `state` asks systemd for a unit."""
     cards = _look(smi, table, settings.gpus)
     own = table.ancestors(os.getpid())
     selection = select(cards, table, settings.allow, settings.deny, settings.keep_units, own)
+    active = _of_active_units(selection, settings, state)
+    leaving: list[dict[str, Any]] = []
+    if check:
+        # The task before this one, which stops the unit, did nothing either: what its stop ends is not left for us.
+        stopped = [process for process, unit in active if unit.stop_ends(process.pid)]
+        leaving = [selection.entries[process.pid] for process in stopped]
+        selection.targets = [process for process in selection.targets if process not in stopped]
     exempt = _exempt(cards, selection, settings)
     demanded = [card.index for card in cards if card.index not in exempt]
     result: dict[str, Any] = {
@@ -125,15 +154,18 @@ def reclaim(smi: NvidiaSmi, table: ProcessTable, shm: Path, settings: Settings, 
     try:
         _refuse(cards, selection, exempt, settings)
         if check:
-            _predict(smi, selection, demanded, settings, result)
+            result["terminated"] = selection.target_entries([process.pid for process in selection.targets])
+            free = set(demanded) - selection.gpus_of(result["terminated"] + leaving)
+            settle.prove_free(smi, free, settings.memory_floor_bytes, settings.settle_timeout)
         else:
+            _refuse_active(active)
             _end(selection, table, settings, result)
             settle.prove_free(smi, demanded, settings.memory_floor_bytes, settings.settle_timeout)
         if settings.shared_memory:
             ended = [process.pid for process in selection.targets]
             segments = sweep(shm, table, settings.shared_memory_users, ended=ended if check else (), remove=not check)
             result["removed_segments"], result["left_segments"] = segments
-        unknown = check and bool(result["terminated"])
+        unknown = check and bool(result["terminated"] or leaving)
         result["after"] = None if unknown else state_of(look(smi, table, settings.gpus, None).cards)
     except ServingError as error:
         error.facts = {**result, "changed": _changed(result), **error.facts}
@@ -144,13 +176,15 @@ def reclaim(smi: NvidiaSmi, table: ProcessTable, shm: Path, settings: Settings, 
     return result
 
 
-def _predict(
-    smi: NvidiaSmi, selection: Selection, demanded: list[int], settings: Settings, result: dict[str, Any]
-) -> None:
-    """In check mode: who would be ended, and the proof for the cards on which nobody would be."""
-    result["terminated"] = list(selection.entries.values())
-    free = set(demanded) - selection.gpus_of(result["terminated"])
-    settle.prove_free(smi, free, settings.memory_floor_bytes, settings.settle_timeout)
+def _refuse_active(active: Sequence[tuple[Process, UnitState]]) -> None:
+    if active:
+        units = sorted({str(process.unit) for process, _state in active})
+        raise ServingError(
+            "a unit is still active, and systemd would start again what is ended here; nothing was touched",
+            where=", ".join(units),
+            why=f"it keeps pid {', '.join(str(process.pid) for process, _state in active)}",
+            remedy="Stop it first, with ansible.builtin.systemd_service and state: stopped",
+        )
 
 
 def _end(selection: Selection, table: ProcessTable, settings: Settings, result: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.gpu.nvidia_smi i
 from ansible_collections.blackwell.serving.plugins.module_utils.gpu.processes import ProcessTable
 from ansible_collections.blackwell.serving.plugins.module_utils.gpu.rules import Rule
 from ansible_collections.blackwell.serving.plugins.module_utils.gpu.smi_csv import MIB
+from ansible_collections.blackwell.serving.plugins.module_utils.gpu.units import UnitState, unit_state
 from simulation.cards.beside import SimulatedCards
 from simulation.cards.proc import FakeProc, unit_line
 
@@ -35,6 +36,7 @@ class Host:
         self.proc = FakeProc(folder / "proc")
         self.shm = folder / "shm"
         self.shm.mkdir()
+        self.units: dict[str, UnitState] = {}
         self.settings = subject.Settings(
             gpus=None,
             allow=[Rule(unit=GLM5)],
@@ -57,7 +59,10 @@ class Host:
     def reclaim(self, *, check: bool = False, **settings: Any) -> dict[str, Any]:
         smi = NvidiaSmi(self.cards.run, 20, self.proc.root)
         chosen = dataclasses.replace(self.settings, **settings)
-        return subject.reclaim(smi, ProcessTable(self.proc.root), self.shm, chosen, check=check)
+        return subject.reclaim(smi, ProcessTable(self.proc.root), self.shm, chosen, self.state, check=check)
+
+    def state(self, unit: str) -> UnitState:
+        return self.units.get(unit, UnitState())
 
     def refuse(self, **settings: Any) -> ServingError:
         with pytest.raises(ServingError) as caught:
@@ -206,3 +211,38 @@ def test_segments_may_be_left_out(host: Host) -> None:
     (host.shm / "psm_1f2e").write_bytes(b"x")
     result = host.reclaim(shared_memory=False)
     assert result["removed_segments"] == result["left_segments"] == [] and (host.shm / "psm_1f2e").exists()
+
+
+def test_an_active_unit_is_refused(host: Host) -> None:
+    worker = host.worker(0, GLM5)
+    host.cards.wait_held(worker.pid)
+    host.units[GLM5] = UnitState(active=True)
+    error = host.refuse()
+    assert "still active" in str(error) and GLM5 in str(error) and worker.poll() is None
+    assert error.facts["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("kill_mode", "left"), [("control-group", []), ("mixed", []), ("process", [1]), ("none", [0, 1])]
+)
+def test_check_mode_foresees_what_stopping_the_unit_leaves(host: Host, kill_mode: str, left: list[int]) -> None:
+    workers = [host.worker(rank, GLM5) for rank in range(2)]
+    host.cards.wait_held(*(worker.pid for worker in workers))
+    host.units[GLM5] = UnitState(active=True, kill_mode=kill_mode, main_pid=workers[0].pid)
+    result = host.reclaim(check=True)
+    assert pids(result["terminated"]) == [workers[rank].pid for rank in left]
+    assert result["changed"] is bool(left) and result["after"] is None and result["foreign"] == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "answer", "state"),
+    [
+        ("a.service", (0, "ActiveState=active\nKillMode=process\nMainPID=7\n", ""), UnitState(True, "process", 7)),
+        ("a.service", (0, "ActiveState=inactive\nKillMode=mixed\nMainPID=0\n", ""), UnitState(False, "mixed", 0)),
+        ("a.service", (124, "", ""), UnitState()),
+        ("a.service", (1, "", "System has not been booted with systemd"), UnitState()),
+        ("session-3.scope", (0, "ActiveState=active\nKillMode=none\nMainPID=7\n", ""), UnitState()),
+    ],
+)
+def test_the_state_of_a_unit(unit: str, answer: tuple[int, str, str], state: UnitState) -> None:
+    assert unit_state(lambda *_: answer, unit) == state
