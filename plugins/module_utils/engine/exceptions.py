@@ -23,7 +23,7 @@ _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*))?$")
 _NO_TRACEBACK = re.compile(
     r"^(?:\S+: error: .+|\S*python\S*: No module named .+|Fatal Python error: .+|terminate called after throwing .+"
     r"|.*(?:error while loading shared libraries: |Segfault encountered|Engine core proc \S+ died unexpectedly).*"
-    r"|\S+: Failed (?:to execute|to locate executable|to load environment files|at step) .*)$"
+    r"|\S+: Failed (?:to execute|to locate executable|to load environment files|at step)\b.*)$"
 )
 _POINTS_ELSEWHERE = re.compile(
     r"See root cause above|[Ss]ee stack trace|stack trace above|EngineDeadError|EngineGenerateError"

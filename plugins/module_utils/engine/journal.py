@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from .commands import Runner
@@ -27,6 +28,22 @@ class Log:
     lines: list[LogLine]
     complete: bool = True
     problem: str | None = None
+
+
+def last_invocation(unit: str, run: Runner) -> str:
+    """The invocation that last wrote to the journal, or "".
+
+    systemd forgets a unit that ended well and that nothing refers to, its invocation included; and an engine that dies
+    after its start ends well.
+    """
+    field = "_SYSTEMD_INVOCATION_ID"
+    options = ["--no-pager", "--quiet", "--output=json", f"--output-fields={field}", "--lines=1"]
+    code, out, _err = run(["journalctl", *options, f"_SYSTEMD_UNIT={unit}"])
+    try:
+        found = json.loads(out) if code == 0 and out.strip() else {}
+    except ValueError:
+        return ""
+    return str(found.get(field, "")) if isinstance(found, dict) else ""
 
 
 def read(invocation_id: str, run: Runner, *, tail_lines: int = TAIL_LINES) -> Log:

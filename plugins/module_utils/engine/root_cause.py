@@ -15,6 +15,7 @@ from .exceptions import first_exception
 from .log_lines import LogLine
 from .systemd import Unit
 
+_TOO_QUICKLY = "Start request repeated too quickly"
 _SIGNAL_CODES = (2, 3)  # CLD_KILLED, CLD_DUMPED
 _EXEC_STATUS = {  # systemd.exec(5), "Process Exit Codes"
     200: "the working directory cannot be entered",
@@ -81,7 +82,8 @@ def root_cause(unit: Unit, lines: Sequence[LogLine]) -> RootCause | None:
                 f"the kernel's out-of-memory killer ended the process{said}",
                 "The host's RAM ran out: look at other users of memory and at leftovers in /dev/shm",
             )
-        if unit.result == "start-limit-hit":
+        # After automatic restarts systemd keeps the last run's Result and says so only in the journal.
+        if unit.result == "start-limit-hit" or any(_TOO_QUICKLY in line.text for line in lines):
             return RootCause(
                 "restart_limit",
                 f"systemd gave up after too many restarts{said}",

@@ -18,7 +18,8 @@ from .root_cause import root_cause
 def describe(unit: str, run: Runner, *, port: int | None = None, proc: Path = process.PROC) -> dict[str, Any]:
     """The return values of vllm_service_info (shapes in its RETURN); a unit that does not exist is dead."""
     state = systemd.show(unit, run)
-    log = journal.read(state.invocation_id, run)
+    invocation = state.invocation_id or (journal.last_invocation(state.name, run) if state.exists else "")
+    log = journal.read(invocation, run)
     facts = log_facts.read_facts(log.lines)
     cause = root_cause(state, log.lines)
     main = process.read(state.main_pid, proc=proc) if state.main_pid else None
@@ -35,7 +36,7 @@ def describe(unit: str, run: Runner, *, port: int | None = None, proc: Path = pr
         "enabled": state.unit_file_state in ("enabled", "enabled-runtime"),
         "fragment_path": state.fragment_path or None,
         "need_daemon_reload": state.need_daemon_reload,
-        "invocation_id": state.invocation_id or None,
+        "invocation_id": invocation or None,
         "restarts": state.restarts,
         "exit_status": state.exec_main_status,
         "pid": state.main_pid or None,

@@ -102,6 +102,7 @@ def test_warnings_do_not_count_and_interleaved_processes_are_kept_apart() -> Non
         ("/opt/vllm/bin/python: No module named vllm", "No module named vllm"),
         ("python3: error while loading shared libraries: libnuma.so.1: cannot open shared object file", "libnuma"),
         ("Fatal Python error: Segmentation fault", "Segmentation fault"),
+        ("kimi.service: Failed to load environment files: No such file or directory", "environment files"),
         ("kimi.service: Failed to locate executable /opt/x: No such file or directory", "Failed to locate executable"),
         (
             'Traceback (most recent call last):\n  File "a.py"\n'
@@ -124,17 +125,13 @@ def test_other_last_words(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "kind"),
     [
-        ({"result": "oom-kill", "exec_main_status": 9,
-        "started_at": None, "exec_main_code": 2}, "host_oom"),
+        ({"result": "oom-kill", "exec_main_status": 9, "exec_main_code": 2}, "host_oom"),
         ({"result": "timeout"}, "start_timeout"),
         ({"result": "start-limit-hit"}, "restart_limit"),
-        ({"result": "exit-code", "exec_main_status": 1},
-        "started_at": None, "engine_error"),
-        ({"result": "exit-code", "exec_main_status": 203},
-        "started_at": None, "exec_failed"),
+        ({"result": "exit-code", "exec_main_status": 1}, "engine_error"),
+        ({"result": "exit-code", "exec_main_status": 203}, "exec_failed"),
         ({"result": "resources"}, "exec_failed"),
-        ({"result": "signal", "exec_main_status": 9,
-        "started_at": None, "exec_main_code": 2}, "engine_error"),
+        ({"result": "signal", "exec_main_status": 9, "exec_main_code": 2}, "engine_error"),
     ],
 )
 def test_verdicts_of_systemd(changed: dict[str, object], kind: str) -> None:
@@ -166,6 +163,13 @@ def test_gave_up_still_names_the_engines_reason() -> None:
     assert cause is not None
     assert "too many restarts: ValueError: To serve at least one request" in cause.message
     assert cause.hint == "Lower max_model_len, or raise gpu_memory_utilization"
+
+
+def test_systemd_keeps_the_last_result_when_it_gives_up_after_automatic_restarts() -> None:
+    text = "kimi.service: Start request repeated too quickly.\nkimi.service: Failed with result 'exit-code'."
+    cause = root_cause(unit(result="exit-code", restarts=2), split(text))
+    assert cause is not None
+    assert cause.kind == "restart_limit"
 
 
 def test_ordinary_stop_and_healthy_unit_have_no_cause() -> None:

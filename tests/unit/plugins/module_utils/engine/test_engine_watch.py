@@ -38,6 +38,8 @@ class Host:
         self.asked.append(arguments)
         if arguments[0] == "systemctl":
             return 0, "".join(f"{name}={value}\n" for name, value in self.show.items()), ""
+        if "--output=json" in arguments:
+            return 0, '{"_SYSTEMD_INVOCATION_ID": "last"}\n', ""
         invocation = next(a.partition("=")[2] for a in arguments if a.startswith("_SYSTEMD_INVOCATION_ID="))
         return 0, self.logs.get(invocation, self.log), ""
 
@@ -79,6 +81,18 @@ def test_dead_unit_tells_its_own_reason() -> None:
     assert found["stage"] == "dead"
     assert found["root_cause"]["class"] == "engine_error"
     assert "262144" in found["root_cause"]["message"]
+
+
+def test_engine_that_ended_well_and_was_forgotten_still_tells_its_reason() -> None:
+    host = Host(ActiveState="inactive", SubState="dead", InvocationID="")
+    host.logs["last"] = (
+        "(APIServer pid=1) INFO:     Application startup complete."
+        "\n(EngineCore pid=2) ERROR 11-29 16:03:00 [core.py:1] Traceback (most recent call last):"
+        "\n(EngineCore pid=2) ERROR 11-29 16:03:00 [core.py:1] RuntimeError: found Float8_e4m3fn"
+    )
+    found = service.describe("kimi", host.run)
+    assert found["invocation_id"] == "last"
+    assert found["root_cause"]["message"] == "RuntimeError: found Float8_e4m3fn"
 
 
 def test_systemd_that_does_not_answer_is_an_error() -> None:
