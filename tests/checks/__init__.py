@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .code import static, unit
+from .code import integration, static, unit
 from .documents import docs
 from .hosts import molecule
 from .packaged import build, lint, sanity
@@ -19,6 +19,7 @@ TIERS: dict[str, Callable[[Tier], Iterator[Result]]] = {
     "docs": docs,
     "build": build,
     "lint": lint,
+    "integration": integration,
     "sanity": sanity,
     "molecule": molecule,
 }

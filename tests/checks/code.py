@@ -1,14 +1,14 @@
 # Copyright (c) 2026, blackwell.serving contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tiers that read and run the Python of the repository: static, unit."""
+"""Tiers that read and run the Python of the repository: static, unit, integration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from .running import BIN, CACHE, ROOT, Result, Tier, install_packages
+from .running import BIN, CACHE, ROOT, Argv, Result, Tier, install_packages
 
 # Types are checked where they are promised; Ansible itself has none for us.
 TYPED = ("plugins", "tests")
@@ -37,23 +37,31 @@ def unit(tier: Tier) -> Iterator[Result]:
     """pytest over tests/unit; the tests of quoting ask systemd's own parser, which Debian packages as systemd."""
     if failure := install_packages(tier, {"systemd-analyze": "systemd", "git": "git"}):
         yield failure
-    report = CACHE / "unit.xml"
+    yield pytest(tier, "tests/unit")
+
+
+def integration(tier: Tier) -> Iterator[Result]:
+    """pytest over tests/integration: roles that need no host, run by ansible-playbook on this machine as they are."""
+    yield pytest(tier, "tests/integration")
+
+
+def pytest(tier: Tier, folder: str) -> Result:
+    """One run of pytest, in its own numbers."""
+    report = CACHE / f"{tier.name}.xml"
     report.unlink(missing_ok=True)
-    done = tier.run(
-        [
-            BIN / "python",
-            "-m",
-            "pytest",
-            "tests/unit",
-            "-m",
-            "not long",
-            "-p",
-            "no:cacheprovider",
-            f"--junitxml={report}",
-        ],
-        limit=900,
-    )
-    yield count_junit(report.read_text(), done.result("pytest")) if report.exists() else done.result("pytest")
+    argv: Argv = [
+        BIN / "python",
+        "-m",
+        "pytest",
+        folder,
+        "-m",
+        "not long",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+    ]
+    whole = tier.run(argv, limit=900).result("pytest")
+    return count_junit(report.read_text(), whole) if report.exists() else whole
 
 
 def count_junit(text: str, whole: Result) -> Result:

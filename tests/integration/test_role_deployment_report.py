@@ -1,0 +1,170 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role deployment_report, run by ansible-playbook on this machine as a normal user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.deployment.schema import SCHEMA
+from ansible_collections.blackwell.serving.plugins.module_utils.deployment.validation import flaws
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD: dict[str, Any] = json.loads((Path(__file__).parent / "deployment.json").read_text())
+PLAYBOOK = """
+- hosts: localhost
+  gather_facts: false
+  roles: [blackwell.serving.deployment_report]
+"""
+
+
+class Host:
+    """A state directory, and the role run against it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        self.directory = folder / "vllm-kimi"
+        self.report = self.directory / "report.md"
+
+    def record(self, record: dict[str, Any]) -> None:
+        self.directory.mkdir(exist_ok=True)
+        (self.directory / "deployment.json").write_text(json.dumps(record))
+
+    def run(self, *words: str, **variables: object) -> str:
+        playbook = self.root / "play.yml"
+        playbook.write_text(PLAYBOOK)
+        extra = json.dumps({"deployment_report_state_root": str(self.root), **variables})
+        result = subprocess.run(
+            [
+                Path(sys.executable).parent / "ansible-playbook",
+                "-i",
+                "localhost,",
+                "-c",
+                "local",
+                "-e",
+                extra,
+                *words,
+                playbook,
+            ],
+            env={
+                **os.environ,
+                "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+                "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+                "ANSIBLE_LOCAL_TEMP": str(self.root / "tmp"),
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert "[WARNING]" not in result.stderr, result.stderr
+        return result.stdout
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def changed(output: str) -> int:
+    found = re.search(r"changed=(\d+)", output)
+    assert found
+    return int(found[1])
+
+
+def test_the_record_of_this_test_fits_the_schema() -> None:
+    assert list(flaws(RECORD, SCHEMA)) == []
+
+
+def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
+    host.record(RECORD)
+    copy = host.root / "copy.md"
+    predicted = host.run("--check", deployment_report_controller_path=str(copy))
+    assert not host.report.exists()
+    shown = host.run(deployment_report_controller_path=str(copy))
+    assert changed(predicted) == changed(shown) == 2
+    text = host.report.read_text()
+    assert copy.read_text() == text
+    for line in (
+        "| 0 | NVIDIA RTX PRO 6000 Blackwell | 12.0 | 97,887 MiB (95.59 GiB) | GPU-0 |",
+        "| experts | 384 routed, 8 active, 1 shared |",
+        "| shards | 119 of 119 |",
+        "| weights | 502.91 GiB (540.00 GB) |",
+        '| edit of config.json#/quantization_config/kv_cache_scheme | {"num_bits": 8} -> absent |',
+        "- **max_model_len = 131072**: 178,768 tokens fit, 25 % of them are left free",
+        "  - not 262144: more than what fits",
+        "| KV cache tokens | 178,768 | 178,752 |",
+        "| weights, per card | not yet known | 70.81 GiB |",
+        "Difference of measured and predicted tokens: -16 tokens (-0.01 %).",
+        "The engine's own line: `GPU KV cache size: 178,752 tokens`",
+        "| 4 | no | not yet known |",
+        "> A simple fact.",
+        "> France: Paris.",
+        "> Paris.",
+        "| exact_answers | pass | 5 | 5 | 2.50 s |",
+        "| tools | not_run | - | - | not yet known |",
+        "| 1 | 60.24 tok/s | 95.0 ms | not yet known | 16.60 ms | not yet known | yes |",
+        "- memory of the cards that became free: 732.68 GiB",
+        "- **fp8_kv**: no MLA kernel for it on this card",
+        "| 2026-11-29T16:52:00Z | identity: repo_id |",
+        "- **template = {\"a\": \"{{ lookup('pipe', 'id') }}\"}**: a | in {{ braces }}",
+    ):
+        assert line in text.splitlines()
+    assert "uid=" not in text
+    for part in ("predicted 178,768 tokens, the engine says 178,752", "reasoning A simple fact. France: Paris."):
+        assert part in shown
+    assert "60.24 tokens per second" in shown
+    before = host.report.stat()
+    assert changed(host.run(deployment_report_controller_path=str(copy))) == 0
+    after = host.report.stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_what_the_record_does_not_say_is_not_yet_known(host: Host) -> None:
+    host.record({"schema_version": 1, "identity": {"service": "vllm-kimi"}, "history": []})
+    shown = host.run()
+    text = host.report.read_text()
+    assert "| KV cache tokens | not yet known | not yet known |" in text
+    assert 'The answer to "What is the capital of France?" is not yet known.' in text
+    assert "health not yet known" in shown
+
+
+def test_a_dense_model_and_a_prediction_that_came_true(host: Host) -> None:
+    checkpoint = {**RECORD["checkpoint"], "experts": None, "quantization": None, "shards": None}
+    host.record({**RECORD, "checkpoint": checkpoint, "measured": {"tokens": 178768}})
+    shown = host.run()
+    text = host.report.read_text()
+    assert "| experts | none |" in text
+    assert "| shards | not yet known of not yet known |" in text
+    assert "61 layers, no experts" in shown
+    assert "difference: none, exactly equal" in shown
+
+
+def test_without_a_record_nothing_is_written(host: Host) -> None:
+    for words in (("--check",), ()):
+        output = host.run(*words)
+        assert "unknown until report" in output
+        assert changed(output) == 0
+    assert not host.directory.exists()
+
+
+def test_absent_takes_away_its_own_files_and_no_others(host: Host) -> None:
+    host.record(RECORD)
+    host.run(deployment_report_show=False)
+    other = host.directory / ".someone-else"
+    other.touch()
+    assert changed(host.run(deployment_report_state="absent")) == 2
+    assert list(host.directory.iterdir()) == [other]
+    other.unlink()
+    assert changed(host.run(deployment_report_state="absent")) == 1
+    assert not host.directory.exists()
+    assert changed(host.run(deployment_report_state="absent")) == 0
