@@ -44,6 +44,13 @@ def is_transient(error: Exception) -> bool:
 
 def explain(error: HubAnswer | ConnectionTrouble, subject: Subject) -> ServingError:
     """The error for the task's result."""
+    if isinstance(error, ConnectionTrouble) and error.answered:
+        return HubUnavailable(
+            "the Hub's answers break off or do not fit",
+            where=subject.page,
+            why=str(error),
+            remedy="Run again: what has arrived is kept. If it stays so, check proxies and mirrors on the way",
+        )
     if isinstance(error, ConnectionTrouble):
         return HubUnavailable(
             "the Hub cannot be reached",

@@ -110,7 +110,7 @@ class Api:
             hasher = hasher_for(file)
             hasher.update(body)
             if len(body) != file.size or not hasher.is_content_of(file):
-                raise ConnectionTrouble(f"{file.path} arrived with other bytes than the Hub publishes")
+                raise ConnectionTrouble(f"{file.path} arrived with other bytes than the Hub publishes", answered=True)
             return body
 
         return self.retry.run(request, subject)

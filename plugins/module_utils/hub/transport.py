@@ -38,14 +38,18 @@ class HubAnswer(Exception):
 
 
 class ConnectionTrouble(Exception):
-    """No answer, or an answer that broke off; the text says how."""
+    """No answer, or one that broke off or does not fit (`answered`); the text says how."""
+
+    def __init__(self, text: str, *, answered: bool = False) -> None:
+        super().__init__(text)
+        self.answered = answered
 
 
-def trouble(error: object) -> ConnectionTrouble:
+def trouble(error: object, *, answered: bool = False) -> ConnectionTrouble:
     """The same in words, for an error of the socket or of http.client."""
     if isinstance(error, TimeoutError):
-        return ConnectionTrouble("no byte arrived in time")
-    return ConnectionTrouble(str(error) or type(error).__name__)
+        return ConnectionTrouble("no byte arrived in time", answered=answered)
+    return ConnectionTrouble(str(error) or type(error).__name__, answered=answered)
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:
@@ -130,12 +134,12 @@ class Session:
             try:
                 body = response.read(limit + 1)
             except (OSError, http.client.HTTPException) as error:
-                raise trouble(error) from error
+                raise trouble(error, answered=True) from error
             expected = response.headers.get("Content-Length")
         if len(body) > limit:
             raise ServingError("the Hub's answer is larger than expected", where=url, why=f"more than {limit} bytes")
         if expected is not None and expected.isdigit() and int(expected) != len(body):
-            raise ConnectionTrouble(f"the body ended after {len(body)} of {expected} bytes")
+            raise ConnectionTrouble(f"the body ended after {len(body)} of {expected} bytes", answered=True)
         return body, response.headers
 
 

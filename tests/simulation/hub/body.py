@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import re
+import select
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,11 +52,11 @@ def send_body(handler: Handler, source: Path, start: int, end: int, fault: Fault
             finally:
                 handler.record.bytes_sent += max(0, stream.tell() - start)
             return
-        rate = (fault.rate if fault else None) or handler.hub.rate
-        chunk_bytes = max(1, min(CHUNK_BYTES, rate // 20)) if rate else CHUNK_BYTES
         stream.seek(start)
         position = start
         while position < end:
+            rate = (fault.rate if fault else None) or handler.hub.rate
+            chunk_bytes = max(1, min(CHUNK_BYTES, rate // 20)) if rate else CHUNK_BYTES
             chunk = bytearray(stream.read(min(chunk_bytes, end - position)))
             if fault:
                 chunk = _with_fault(handler, chunk, position, fault)
@@ -81,5 +83,14 @@ def _end_early(handler: Handler, fault: Fault) -> None:
     if fault.drop_after is not None and sent >= fault.drop_after:
         raise Interrupted("dropped")
     if fault.stall_after is not None and sent >= fault.stall_after:
-        handler.hub.stopping.wait(STALL_S)
+        _stay_silent(handler)
         raise Interrupted("stalled")
+
+
+def _stay_silent(handler: Handler) -> None:
+    """Until the client hangs up, or the Hub stops."""
+    deadline = time.monotonic() + STALL_S
+    while time.monotonic() < deadline and not handler.hub.stopping.is_set():
+        readable, _, _ = select.select([handler.connection], [], [], 0.05)
+        if readable and not handler.connection.recv(1, socket.MSG_PEEK):
+            return

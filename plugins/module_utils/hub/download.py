@@ -1,0 +1,204 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""The whole download: decide the commit, keep others out, look at the disk, fetch what is missing, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import ServingError
+from .api import Listing, checked_repo_id
+from .carrier import Carrier, check_index
+from .folders import make_folders
+from .index import INDEX
+from .lock import WriterLock, active_writer
+from .manifest import Manifest
+from .patches import read_patches
+from .paths import OWN_STATE, destination, refuse_collisions, refuse_escapes, selected
+from .pin import pin
+from .plan import Plan, make_plan
+from .report import bytes_of, cleared_of, difference, files_of, notes_on, shards_of, verified_by
+from .retry import Retry
+from .space import refuse_too_little_space, refuse_unwritable
+from .survey import CheckStructure, Surveyor
+from .transfer import Throttle, Transfer
+from .transport import Session
+from .wanted import Wanted
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a download needs from others.
+
+    listing:         who lists the repository; called only when a request is needed
+    check_structure: raises a ServingError for a file that is not a whole safetensors file
+    check_index:     [{path, why}] of shards of a folder that disagree with its index
+    set_attributes:  (path, is_folder) -> whether owner, group or mode are, or would be, changed
+    """
+
+    session: Session
+    retry: Retry
+    listing: Callable[[], Listing]
+    check_structure: CheckStructure
+    check_index: Callable[[Path], Sequence[dict[str, str]]]
+    set_attributes: Callable[[str, bool], bool]
+
+
+def download(wanted: Wanted, around: Surroundings) -> dict[str, Any]:
+    """The result of hf_shard_download. Raises ServingError; `shards` and `commit` in its facts say how far it came."""
+    started = time.monotonic()
+    checked_repo_id(wanted.repo_id)
+    dest = destination(wanted.dest)
+    waited: list[str] = []
+    while True:
+        notes: list[str] = []
+        known = Manifest.load(dest)
+        goal = pin(wanted, known, dest, around.listing, notes)
+        if wanted.check_mode:
+            notes += [f"another writer is active: {writer}" for writer in [active_writer(dest)] if writer]
+            plan = _plan(wanted, around, dest, goal, known)
+            return _Run(wanted, around, dest, notes, plan, None, started).carry_out()
+        with _only_writer(wanted, goal, dest, around.retry) as lock:
+            waited += [lock.note] if lock.note else []
+            if Manifest.load(dest) != known:
+                continue  # another run has changed it meanwhile: decide again, without the lock
+            notes += waited
+            plan = _plan(wanted, around, dest, goal, known)
+            return _Run(wanted, around, dest, notes, plan, lock, started).carry_out()
+
+
+def _only_writer(wanted: Wanted, goal: Manifest, dest: Path, retry: Retry) -> WriterLock:
+    """The lock, after the checks that need no look at the files; the destination exists from here on."""
+    refuse_unwritable(dest)
+    if not dest.exists():
+        paths = selected(goal.files, wanted.include, wanted.exclude)
+        total = sum(goal.files[path].size for path in paths)
+        refuse_too_little_space(dest, total, len(paths), wanted.min_free_bytes)
+    refuse_escapes(dest, [])
+    make_folders(dest / OWN_STATE / "parts")
+    return WriterLock(dest, wait=wanted.wait_for_lock, timeout=wanted.lock_timeout, check=retry.check)
+
+
+def _plan(wanted: Wanted, around: Surroundings, dest: Path, goal: Manifest, known: Manifest | None) -> Plan:
+    paths = sorted(selected(goal.files, wanted.include, wanted.exclude))
+    if not paths:
+        raise ServingError(
+            "no file of the repository is wanted",
+            where=f"{wanted.repo_id} at {goal.commit}",
+            why=f"include {wanted.include}, exclude {wanted.exclude}, {len(goal.files)} files",
+            remedy="Correct include and exclude",
+        )
+    refuse_collisions(paths)
+    refuse_escapes(dest, paths)
+    surveyor = Surveyor(dest, wanted.verify, goal, around.check_structure, around.retry.check)
+    findings = surveyor.survey([goal.files[path] for path in paths], wanted.max_workers)
+    return make_plan(dest, goal, known, findings, prune=wanted.prune)
+
+
+@dataclass
+class _Run:
+    wanted: Wanted
+    around: Surroundings
+    dest: Path
+    notes: list[str]
+    plan: Plan
+    lock: WriterLock | None
+    started: float
+
+    def carry_out(self) -> dict[str, Any]:
+        plan, wanted = self.plan, self.wanted
+        self._refuse_what_cannot_succeed()
+        transfer = Transfer(
+            self.around.session,
+            wanted.repo_id,
+            plan.goal.commit,
+            self.dest,
+            self.around.retry,
+            Throttle(wanted.rate_limit_bytes_per_s, self.around.retry.stop),
+        )
+        carrier = Carrier(plan, transfer, wanted.max_workers)
+        begun = time.monotonic()
+        try:
+            if plan.changes and self.lock is not None:
+                self.lock.announce()
+                carrier.carry_out()
+            elif plan.changes and self._index_is_there():
+                check_index(self.dest, plan.goal, plan.findings)
+            if wanted.verify == "structure" and not (wanted.check_mode and plan.to_fetch):
+                self._refuse_disagreement()
+        except ServingError as error:
+            error.facts.setdefault("shards", shards_of(plan, carrier.done, carrier.wrong))
+            error.facts.setdefault("commit", plan.goal.commit)
+            raise
+        return self._result(carrier, time.monotonic() - begun)
+
+    def _refuse_what_cannot_succeed(self) -> None:
+        plan = self.plan
+        if self.wanted.offline and plan.to_fetch:
+            raise ServingError(
+                "offline, and files are missing or damaged",
+                where=str(self.dest),
+                why=", ".join(finding.file.path for finding in plan.to_fetch[:10]),
+                remedy="Run with offline=false",
+                facts={"shards": shards_of(plan, ()), "commit": plan.goal.commit},
+            )
+        if self.wanted.check_mode:
+            refuse_unwritable(self.dest)
+        reclaimed = sum(count for _, count in plan.cleared)
+        refuse_too_little_space(
+            self.dest, max(0, plan.missing_bytes - reclaimed), len(plan.to_fetch), self.wanted.min_free_bytes
+        )
+
+    def _index_is_there(self) -> bool:
+        return any(finding.file.path == INDEX and not finding.to_fetch for finding in self.plan.findings)
+
+    def _refuse_disagreement(self) -> None:
+        disagreements = self.around.check_index(self.dest)
+        if disagreements:
+            raise ServingError(
+                "shards and index disagree",
+                where=str(self.dest),
+                why="; ".join(f"{entry['path']}: {entry['why']}" for entry in disagreements[:5]),
+                remedy="The repository publishes it so: ask the publisher, or choose another revision",
+                facts={"disagreements": list(disagreements)},
+            )
+
+    def _set_attributes(self) -> bool:
+        """Owner, group and modes of the destination, of its folders and of the wanted files, where they exist."""
+        files = [self.dest / finding.file.path for finding in self.plan.findings]
+        folders = {self.dest} | {parent for file in files for parent in file.parents if self.dest in parent.parents}
+        changed = [self.around.set_attributes(str(path), True) for path in sorted(folders) if path.is_dir()]
+        changed += [self.around.set_attributes(str(path), False) for path in files if path.is_file()]
+        return any(changed)
+
+    def _result(self, carrier: Carrier, transfer_s: float) -> dict[str, Any]:
+        plan, counter = self.plan, carrier.transfer.counter
+        downloaded, resumed = counter.received, counter.resumed
+        if self.wanted.check_mode:
+            downloaded, resumed = plan.missing_bytes, sum(plan.resumed.values())
+        attributes_changed = self._set_attributes()
+        return {
+            "changed": plan.changes or attributes_changed,
+            "repo_id": self.wanted.repo_id,
+            "revision": self.wanted.revision,
+            "commit": plan.goal.commit,
+            "dest": self.wanted.dest,
+            "files": files_of(plan),
+            "shards": shards_of(plan, carrier.done),
+            "bytes": bytes_of(plan, downloaded, resumed),
+            "cleared_orphans": cleared_of(plan),
+            "elapsed_s": round(time.monotonic() - self.started, 3),
+            "throughput_bytes_per_s": int(counter.received / transfer_s) if counter.received else 0,
+            "rate_limited": self.around.retry.rate_limited,
+            "verified": verified_by(plan.findings, plan.goal),
+            "manifest": str(Manifest.path(self.dest)),
+            "notes": self.notes + notes_on(plan, read_patches(self.dest)),
+            "diff": difference(plan),
+        }

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""What is on disk, compared with what the commit publishes. Nothing is written here."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ServingError
+from .identity import RemoteFile, hash_file, hasher_for
+from .manifest import Manifest, Stamp
+from .patches import Patch, is_patched, read_patches
+
+SHARD_SUFFIX = ".safetensors"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+CheckStructure = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One wanted file: `state` is kept, adopted (right, but not known before), patched, missing, outdated or bad."""
+
+    file: RemoteFile
+    state: str
+    reason: str | None = None
+    stamp: Stamp | None = None
+
+    @property
+    def to_fetch(self) -> bool:
+        return self.state in ("missing", "outdated", "bad")
+
+
+@dataclass(frozen=True)
+class Surveyor:
+    """How closely to look.
+
+    verify:          stamp (a recorded verification is trusted while size, mtime and inode are the same), full (every
+                     byte is hashed again) or structure (safetensors headers and sizes; data is not read)
+    check_structure: raises a ServingError for a file that is not a whole safetensors file
+    check:           called between reads; may raise to end the survey
+    """
+
+    dest: Path
+    verify: str
+    manifest: Manifest
+    check_structure: CheckStructure
+    check: Callable[[], None]
+
+    def survey(self, files: Sequence[RemoteFile], workers: int) -> list[Finding]:
+        patches = read_patches(self.dest)
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            return list(pool.map(lambda file: self.look(file, patches.get(file.path)), files))
+
+    def look(self, file: RemoteFile, patch: Patch | None) -> Finding:
+        path = self.dest / file.path
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return Finding(file, "missing")
+        if not stat.S_ISREG(status.st_mode):
+            return Finding(file, "bad", "it is not a regular file")
+        known = self.manifest.stamps.get(file.path)
+        if known is not None and not known.fits(status):
+            known = None
+        if known is not None and known.content_id != file.content_id:
+            return Finding(file, "outdated", "the repository has another version of it")
+        if known is not None and self.verify != "full" and (known.hashed or self.verify == "structure"):
+            return self._with_structure(Finding(file, "kept", stamp=known), path)
+        if patch is not None:
+            patched = is_patched(self.dest, file, patch)
+            if patched:
+                return Finding(file, "patched")
+            if patched is None:
+                return Finding(file, "outdated", "it is a patched copy of another version than the repository has")
+        return self._look_inside(file, path, status, known)
+
+    def _look_inside(self, file: RemoteFile, path: Path, status: os.stat_result, known: Stamp | None) -> Finding:
+        if status.st_size != file.size:
+            return Finding(file, "bad", _wrong_size(path, status.st_size, file.size))
+        if self.verify == "structure" and file.path.endswith(SHARD_SUFFIX):
+            return self._with_structure(Finding(file, "adopted", stamp=Stamp.of(status, file, hashed=False)), path)
+        hasher = hash_file(path, hasher_for(file), check=self.check)
+        if not hasher.is_content_of(file):
+            return Finding(file, "bad", "its bytes are not those that the repository publishes")
+        state = "kept" if known is not None and known.hashed else "adopted"
+        return Finding(file, state, stamp=Stamp.of(status, file, hashed=True))
+
+    def _with_structure(self, finding: Finding, path: Path) -> Finding:
+        if self.verify == "structure" and finding.file.path.endswith(SHARD_SUFFIX):
+            try:
+                self.check_structure(path)
+            except ServingError as error:
+                return Finding(finding.file, "bad", error.why or error.what)
+        return finding
+
+
+def _wrong_size(path: Path, size: int, expected: int) -> str:
+    with open(path, "rb") as stream:
+        if stream.read(len(LFS_POINTER)) == LFS_POINTER:
+            return "it is a Git LFS pointer, not the file itself"
+    return f"it has {size} bytes, the repository's has {expected}"

@@ -1,0 +1,72 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A small repository, a Hub that serves it, and a download into an empty place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.safetensors_header import read_header
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.shards import inspect_shards
+from ansible_collections.blackwell.serving.plugins.module_utils.hub import lock as lock_module
+from ansible_collections.blackwell.serving.plugins.module_utils.hub import retry as retry_module
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.download import Surroundings, download
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.retry import Retry
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.transport import Session
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.wanted import Wanted
+from simulation.hub import Hub
+from simulation.hub.samples import REPOSITORY, make_repository
+
+Fetch = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "origin")
+
+
+@pytest.fixture
+def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setattr(retry_module, "FIRST_PAUSE_S", 0.005)
+    monkeypatch.setattr(lock_module, "POLL_S", 0.01)
+    with Hub(page_size=3) as hub:
+        hub.add_repository(REPOSITORY, folder)
+        yield hub
+
+
+@pytest.fixture
+def dest(tmp_path: Path) -> Path:
+    return tmp_path / "models" / "My Model 100% {{ x }}'é"
+
+
+@pytest.fixture
+def fetch(hub: Hub, dest: Path) -> Fetch:
+    """fetch(revision=..., verify=..., ...) -> the result; `attempts`, `token`, `stall_s` and `set_attributes` too."""
+
+    def run(
+        *,
+        attempts: int = 4,
+        deadline: float | None = None,
+        token: str | None = None,
+        stall_s: float = 2.0,
+        set_attributes: Callable[[str, bool], bool] = lambda path, is_folder: False,
+        **options: Any,
+    ) -> dict[str, Any]:
+        wanted = Wanted(**{"repo_id": REPOSITORY, "dest": str(dest), **options})
+        session = Session(hub.endpoint, token, stall_s=stall_s)
+        retry = Retry(attempts=attempts, deadline=deadline)
+        around = Surroundings(
+            session,
+            retry,
+            lambda: Api(session, wanted.repo_id, retry),
+            read_header,
+            lambda path: inspect_shards(path).corrupt,
+            set_attributes,
+        )
+        return download(wanted, around)
+
+    return run

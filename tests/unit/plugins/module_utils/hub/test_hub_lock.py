@@ -1,0 +1,206 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One writer: the lock ends with its holder, names it, and other clients count."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.hub import lock as lock_module
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.lock import (
+    WriterLock,
+    active_writer,
+    is_open_for_writing,
+    other_clients,
+)
+from simulation.hub import Hub
+from simulation.hub.samples import SHARDS, same_files
+
+Fetch = Callable[..., dict[str, Any]]
+HOLDER = """
+import fcntl, sys, time
+stream = open(sys.argv[1], "a+")
+if sys.argv[2] == "flock":
+    fcntl.flock(stream, fcntl.LOCK_EX)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def dest(tmp_path: Path) -> Path:
+    dest = tmp_path / "dest"
+    (dest / ".cache/huggingface/blackwell.serving/parts").mkdir(parents=True)
+    (dest / ".cache/huggingface/download").mkdir()
+    return dest
+
+
+@pytest.fixture
+def hold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """hold(path, "flock") -> a process that has the file open, and locked, until it ends."""
+    monkeypatch.setattr(lock_module, "POLL_S", 0.01)
+    processes = []
+
+    def start(path: Path, how: str = "open") -> subprocess.Popen[str]:
+        process = subprocess.Popen([sys.executable, "-c", HOLDER, str(path), how], stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def lock(dest: Path, *, wait: bool = False, timeout: float = 0) -> WriterLock:
+    return WriterLock(dest, wait=wait, timeout=timeout, check=lambda: None)
+
+
+def test_the_second_writer_fails_and_names_the_first(dest: Path) -> None:
+    with lock(dest) as first:
+        with pytest.raises(ServingError, match=f"another writer is active.*pid {os.getpid()} on"), lock(dest):
+            pass
+        first.announce()
+        with pytest.raises(ServingError, match=rf"pid {os.getpid()} on .* since 20\d\d-"), lock(dest):
+            pass
+        assert active_writer(dest) is not None
+    assert active_writer(dest) is None
+    with lock(dest):
+        pass
+
+
+def test_a_waiting_writer_goes_on_when_the_first_ends_and_says_so(
+    dest: Path, hold: Callable[..., subprocess.Popen[str]]
+) -> None:
+    path = dest / ".cache/huggingface/blackwell.serving/lock"
+    holder = hold(path, "flock")
+    threading.Timer(0.2, holder.send_signal, [signal.SIGKILL]).start()
+    with lock(dest, wait=True, timeout=10) as second:
+        assert second.note is not None
+        assert f"pid {holder.pid}" in second.note
+
+
+def test_waiting_ends_in_time(dest: Path, hold: Callable[..., subprocess.Popen[str]]) -> None:
+    hold(dest / ".cache/huggingface/blackwell.serving/lock", "flock")
+    with pytest.raises(ServingError, match="waited"), lock(dest, wait=True, timeout=0.1):
+        pass
+
+
+def test_a_killed_writer_leaves_its_name_and_no_lock(dest: Path) -> None:
+    stale = '{"pid": 999999, "host": "gone", "since": "2026-01-01T00:00:00+00:00"}'
+    (dest / ".cache/huggingface/blackwell.serving/lock").write_text(stale)
+    assert active_writer(dest) is None
+    with lock(dest), pytest.raises(ServingError, match=f"pid {os.getpid()} on"), lock(dest):
+        pass
+
+
+def test_a_run_without_a_change_does_not_touch_the_lock_file(dest: Path) -> None:
+    with lock(dest):
+        pass
+    path = dest / ".cache/huggingface/blackwell.serving/lock"
+    before = path.stat()
+    with lock(dest):
+        pass
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_a_lock_file_that_was_replaced_meanwhile_is_not_trusted(dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = dest / ".cache/huggingface/blackwell.serving/lock"
+    flock, calls = fcntl.flock, []
+
+    def replaced_once(descriptor: int, operation: int) -> None:
+        flock(descriptor, operation)
+        calls.append(operation)
+        if len(calls) == 1:
+            path.unlink()
+
+    monkeypatch.setattr(fcntl, "flock", replaced_once)
+    with lock(dest, wait=True), pytest.raises(ServingError), lock(dest):
+        pass
+    assert len(calls) == 2
+
+
+def test_a_file_system_without_locks_is_refused(dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(ServingError, match="has no locks"), lock(dest):
+        pass
+
+
+def test_other_clients_count_and_their_leftovers_do_not(dest: Path, hold: Callable[..., subprocess.Popen[str]]) -> None:
+    download = dest / ".cache/huggingface/download"
+    (download / "model-00007.safetensors.lock").touch()
+    (download / "a.af6f.incomplete").touch()
+    assert other_clients(dest) == []
+    holder = hold(download / "model-00008.safetensors.lock", "flock")
+    hold(download / "b.30be.incomplete")
+    locked, written = sorted(other_clients(dest), reverse=True)
+    assert locked == f"pid {holder.pid} holds model-00008.safetensors.lock"
+    assert written == "a process writes b.30be.incomplete"
+    with pytest.raises(ServingError, match=f"pid {holder.pid} holds"), lock(dest):
+        pass
+    assert "model-00008" in str(active_writer(dest))
+
+
+def test_open_for_writing_is_told_from_open_for_reading(dest: Path) -> None:
+    path = dest / "file"
+    assert is_open_for_writing(path) is False
+    path.touch()
+    assert is_open_for_writing(path) is False
+    with path.open("r"):
+        assert is_open_for_writing(path) is False
+    with path.open("a"):
+        assert is_open_for_writing(path) is True
+
+
+def test_an_orphan_that_a_process_writes_is_not_cleared(
+    fetch: Fetch, dest: Path, hold: Callable[..., subprocess.Popen[str]]
+) -> None:
+    path = dest / ".cache/huggingface/download" / "x.9442913d.incomplete"
+    holder = hold(path)
+    predicted = fetch(check_mode=True)
+    assert predicted["cleared_orphans"] == []
+    assert any("a process writes" in note for note in predicted["notes"])
+    with pytest.raises(ServingError, match="a process writes"):
+        fetch(wait_for_lock=False)
+    assert path.exists()
+    holder.kill()
+    holder.wait()
+    assert len(fetch()["cleared_orphans"]) == 1
+
+
+def test_two_writers_at_once_fetch_no_file_twice(fetch: Fetch, hub: Hub, folder: Path, dest: Path) -> None:
+    for shard in SHARDS:
+        hub.fault(shard, delay_s=0.1)
+    results: list[dict[str, Any]] = []
+    threads = [threading.Thread(target=lambda: results.append(fetch())) for _ in range(3)]
+    # The signal handler of the lease check belongs to the main thread, so the threads do not look for other clients.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock_module, "is_open_for_writing", lambda path: False)
+        start = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=20)
+    assert time.monotonic() - start < 20
+    assert sorted(result["changed"] for result in results) == [False, False, True]
+    assert [len(hub.log.records(file=shard, method="GET")) for shard in SHARDS] == [1, 1, 1]
+    assert same_files(folder, dest)
+    assert sum(any("waited" in note for note in result["notes"]) for result in results) == 2
