@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from .commands import as_root, run
-from .podman import Podman
+from .podman import CONTROL_GROUPS, Podman
 from .state import State
 
-CONTROL_GROUPS = Path("/sys/fs/cgroup")
 SHARED_STORAGE = Path("/var/lib/containers/storage")  # there where somebody uses podman without a storage of his own
 
 
@@ -23,7 +22,10 @@ def clean(state: State | None = None) -> list[str]:
     if podman.settings.exists():
         podman.prepare()
         names = podman.run("ps", "--all", "--format", "{{.Names}}", check=False).stdout.split()
+        identities = podman.run("ps", "--all", "--quiet", "--no-trunc", check=False).stdout.split()
         podman.run("rm", "--all", "--force", "--time", "2", timeout=120, check=False)
+        for identity in identities:
+            podman.sweep(identity)
     for mount in sorted(_mounts_below(state.root), reverse=True):
         run(as_root(["umount", "--lazy", mount]), timeout=30, check=False)
     run(as_root(["rm", "-rf", str(state.root)]), timeout=300)

@@ -21,9 +21,11 @@ def as_root(argv: Sequence[str]) -> list[str]:
 
 
 def run(
-    argv: Sequence[str], *, timeout: float, data: bytes | None = None, check: bool = True
+    argv: Sequence[str], *, timeout: float, data: bytes | None = None, check: bool = True, shown: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run to the end within `timeout` seconds. A failure names the command and its last words."""
+    """Run to the end within `timeout` seconds. A failure names the command (as `shown`) and its last words."""
+    shown = shown or " ".join(argv)
+    shown = shown if len(shown) <= 160 else shown[:157] + "..."
     try:
         done = subprocess.run(
             list(argv), input=data, stdin=None if data is not None else subprocess.DEVNULL, capture_output=True,
@@ -32,11 +34,11 @@ def run(
     except FileNotFoundError:
         raise HostError(f"{argv[0]} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise HostError(f"no end within {timeout:.0f} s: {_short(argv)}") from None
+        raise HostError(f"no end within {timeout:.0f} s: {shown}") from None
     out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     if check and done.returncode != 0:
         words = " | ".join((err.strip() or out.strip()).splitlines()[-4:])
-        raise HostError(f"{_short(argv)} ended with {done.returncode}: {words or 'no output'}")
+        raise HostError(f"{shown} ended with {done.returncode}: {words or 'no output'}")
     return subprocess.CompletedProcess(list(argv), done.returncode, out, err)
 
 
@@ -47,8 +49,3 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _short(argv: Sequence[str]) -> str:
-    text = " ".join(argv)
-    return text if len(text) <= 160 else text[:157] + "..."

@@ -181,4 +181,7 @@ def _last_words(podman: Podman, name: str) -> str:
 
 
 def _remove(podman: Podman, name: str) -> None:
+    identity = podman.inspect(name, "{{.Id}}")
     podman.run("rm", "--force", "--ignore", "--time", "2", name, timeout=60)
+    if identity:
+        podman.sweep(identity)

@@ -12,6 +12,7 @@ from pathlib import Path
 from .commands import as_root, run
 from .state import State, write
 
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -46,7 +47,7 @@ class Podman:
     def run(
         self, *words: str, timeout: float = 60, data: bytes | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        return run(self.argv(*words), timeout=timeout, data=data, check=check)
+        return run(self.argv(*words), timeout=timeout, data=data, check=check, shown=" ".join(["podman", *words]))
 
     def inspect(self, name: str, template: str) -> str | None:
         """One value of a container, None where there is no such container."""
@@ -56,6 +57,17 @@ class Podman:
     def execute(self, name: str, *words: str, timeout: float = 60, check: bool = True) -> str:
         """A command inside a container, as its root; the output's text."""
         return self.run("exec", name, *words, timeout=timeout, check=check).stdout.strip()
+
+    def sweep(self, identity: str) -> None:
+        """What stays of a removed container when its monitor was killed: runc's record and the control groups."""
+        patterns = (f"libpod_parent/libpod-{identity}", f"*/libpod_parent/libpod-{identity}")
+        groups = [str(path) for pattern in patterns for path in CONTROL_GROUPS.glob(pattern)]
+        if groups:
+            path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+            run(as_root(["env", path, "runc", "delete", "--force", identity]), timeout=30, check=False)
+            run(
+                as_root(["find", *groups, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"]), timeout=30, check=False
+            )
 
 
 def _settings(folders: dict[str, Path]) -> str:
