@@ -55,7 +55,10 @@ def bounded(run_command: Callable[..., tuple[int, str, str]]) -> Runner:
 
         def call() -> None:
             command = ["timeout", "--kill-after=2", str(seconds), *arguments]
-            answers.append(run_command(command, errors="surrogate_then_replace"))
+            try:
+                answers.append(run_command(command, errors="surrogate_then_replace", handle_exceptions=False))
+            except OSError as error:
+                answers.append((NOT_FOUND, "", str(error)))
 
         thread = threading.Thread(target=call, daemon=True)
         thread.start()

@@ -49,8 +49,12 @@ def test_a_tool_that_hangs_is_given_up(run_module: RunModule, cards: SimulatedCa
     assert result["failed"] is True and "timed out after 0.5 s" in result["msg"]
 
 
-def test_a_host_without_the_tool(run_module: RunModule, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "timeout").symlink_to("/usr/bin/timeout")
+@pytest.mark.parametrize("timeout", [True, False])
+def test_a_host_without_the_tool(
+    run_module: RunModule, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, timeout: bool
+) -> None:
+    if timeout:
+        (tmp_path / "timeout").symlink_to("/usr/bin/timeout")
     monkeypatch.setenv("PATH", str(tmp_path))
     result = run_module("gpu_info")
     assert result["failed"] is True and result["problems"][0]["problem"] == "no_nvidia_smi"
