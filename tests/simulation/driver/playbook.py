@@ -73,11 +73,11 @@ def _read(descriptor: int) -> bytes:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """After an interruption or at the limit: the whole group, ssh included."""
-    if process.poll() is None:
-        for number in (signal.SIGINT, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=10)
-                return
+    """After an interruption or at the limit: a chance to finish, then the whole group, ssh included."""
+    if process.poll() is not None:
+        return
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
