@@ -12,7 +12,6 @@ from .running import BIN, CACHE, ROOT, Argv, Result, Tier, install_packages
 
 # Types are checked where they are promised; Ansible itself has none for us.
 TYPED = ("plugins", "tests")
-NOT_OURS = {".cache", ".collections", ".demo", ".git", ".venv"}
 
 
 def static(tier: Tier) -> Iterator[Result]:
@@ -29,7 +28,7 @@ def static(tier: Tier) -> Iterator[Result]:
 
 def _shell_scripts() -> list[str]:
     found = [ROOT / ".ci" / "run"]
-    found += [path for path in ROOT.rglob("*.sh") if path.relative_to(ROOT).parts[0] not in NOT_OURS]
+    found += [path for path in ROOT.rglob("*.sh") if not path.relative_to(ROOT).parts[0].startswith(".")]
     return sorted(str(path) for path in found)
 
 

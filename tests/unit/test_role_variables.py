@@ -46,4 +46,6 @@ def test_names_carry_the_role_and_every_option_is_described_and_typed(role: Path
 
 @every_role
 def test_the_role_introduces_itself(role: Path) -> None:
-    assert (role / "README.md").read_text().startswith(f"# {role.name}\n")
+    readme = role / "README.md"
+    assert readme.is_file(), "the role has no README.md"
+    assert readme.read_text().startswith(f"# {role.name}\n")
