@@ -129,8 +129,8 @@ def archive() -> str | None:
     """Fetch one small file through apt's own settings (proxy, credentials, certificates)."""
     if not shutil.which("apt-get"):
         return "no apt-get: this machine is neither Debian nor Ubuntu, use one that is"
-    layout = ["--format", "$(REPO_URI)dists/$(RELEASE)/InRelease", "Created-By: Packages"]
-    listed = run(["apt-get", "indextargets", *layout], timeout=60, check=False).stdout.split()
+    plan = run(["apt-get", "--print-uris", "update"], timeout=60, check=False).stdout
+    listed = re.findall(r"^'(\S+/InRelease)' ", plan, re.M)
     if not listed:
         return "apt knows no package archive: write one into /etc/apt/sources.list"
     with tempfile.TemporaryDirectory() as folder:

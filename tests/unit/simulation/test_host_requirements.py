@@ -91,8 +91,8 @@ def test_an_archive_out_of_reach_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
     def run(argv: list[str], **options: object) -> object:
         words = (
-            ["echo", "http://127.0.0.1:9/dists/x/InRelease"]
-            if argv[1] == "indextargets"
+            ["echo", "'http://127.0.0.1:9/dists/x/InRelease' 127.0.0.1_x 0"]
+            if argv[1] == "--print-uris"
             else ["sh", "-c", "echo E: refused >&2; exit 100"]
         )
         return run_command(words, timeout=10, check=bool(options["check"]))
