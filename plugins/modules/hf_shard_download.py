@@ -427,7 +427,10 @@ def main() -> None:
             lambda folder: inspect_shards(Path(folder)).corrupt,
             partial(set_attributes, module),
         )
-        return download(wanted, around)
+        result = download(wanted, around)
+        if not module._diff:
+            del result["diff"]
+        return result
 
     finish(module, work)
 

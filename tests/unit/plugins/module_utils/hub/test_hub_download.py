@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.hub import survey as survey_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.answers import HubUnavailable
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.manifest import Manifest
 from simulation.hub import Hub, Snapshot
@@ -122,12 +123,19 @@ def test_bit_rot_under_an_unchanged_stamp_is_found_by_full_only(fetch: Fetch, fo
     assert state_of(dest) == before
 
 
-def test_a_touched_file_is_hashed_not_fetched(fetch: Fetch, hub: Hub, dest: Path) -> None:
+@pytest.mark.parametrize(("small_bytes", "state"), [(0, "adopted"), (1 << 24, "kept")], ids=["large", "small"])
+def test_a_touched_file_is_hashed_not_fetched(
+    fetch: Fetch, hub: Hub, dest: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int, state: str
+) -> None:
+    monkeypatch.setattr(survey_module, "SMALL_BYTES", small_bytes)
     fetch()
     hub.log.clear()
     os.utime(dest / SHARDS[0])
+    before = state_of(dest)
     result = fetch()
-    assert actions(result)[SHARDS[0]] == "adopted"
+    assert actions(result)[SHARDS[0]] == state
+    assert result["changed"] == (state == "adopted")
+    assert (state_of(dest) == before) == (state == "kept")
     assert not hub.log.records(file="*")
     assert not fetch()["changed"]
 
