@@ -19,7 +19,7 @@ from simulation.host.commands import HostError, run
 from simulation.host.state import CLONE, State, read_json, write
 
 REPOSITORY = "nvidia/Kimi-K2.5-NVFP4"
-CHECKPOINT = CLONE / "tests/simulation/model/checkpoint"
+CHECKPOINT = Path(os.environ.get("DEMO_CHECKPOINT", CLONE / "tests/simulation/model/checkpoint"))
 START_LIMIT = 20  # seconds
 
 
