@@ -56,12 +56,12 @@ def install_packages(packages: list[str]) -> None:
 
 def lacks(state: State, name: str, ports: Iterable[int]) -> list[str]:
     """Everything that would stop `up`, in the order in which one would mend it; empty when all is there. `ports` are
-    needed free on 127.0.0.1 and are not looked at once the host `name` is there."""
+    needed free on 127.0.0.1; they are not looked at when the host `name` is there already, even half made."""
     if sys.platform != "linux":
         return [f"this is {platform.system()}: a Linux machine is needed (Debian 12 or Ubuntu 24.04)"]
     made = bool(read_json(state.host(name) / "ready.json"))
     lines = [privileges(), shared_memory(), control_groups(), memory(), disk(state.root, made)]
-    if not made:
+    if not state.host(name).exists():
         lines += [port(number) for number in ports]
     if missing_packages() or not image_is_built(state):
         lines.append(archive())

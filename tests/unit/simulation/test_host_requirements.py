@@ -62,7 +62,7 @@ def test_a_busy_port_is_named_unless_the_host_is_there(tmp_path: Path, monkeypat
         number = taken.getsockname()[1]
         assert f"port {number}" in "".join(requirements.lacks(state, "demo", [number]))
         assert not state.root.exists()
-        write(state.host("demo") / "ready.json", '{"id": "x"}\n')
+        write(state.host("demo") / "ssh_host_ed25519_key", "half made\n")
         assert requirements.lacks(state, "demo", [number]) == []
 
 
