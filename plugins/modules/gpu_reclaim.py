@@ -260,7 +260,7 @@ left_segments:
       description: V(unknown_pattern), V(other_owner), V(in_use) or V(cannot_prove_unused) (without root).
       type: str
     pids:
-      description: Processes that have it open or mapped.
+      description: Processes that have it open or mapped, or that cannot be looked into.
       type: list
       elements: int
 before:

@@ -68,7 +68,7 @@ def sweep(
 
     Removed is a file of a known name that belongs to one of the users and that no live process has open or mapped;
     with remove=False it is only listed, and the pids in `ended` count as gone. Reasons of the others: unknown_pattern,
-    other_owner, in_use, cannot_prove_unused (without root, other users' processes cannot be looked into).
+    other_owner, in_use, cannot_prove_unused (the pids are closed to us: without root, those of other users are).
     """
     try:
         folder = os.open(shm, os.O_RDONLY | os.O_DIRECTORY)
@@ -92,8 +92,8 @@ def sweep(
                 left.append({**segment, "reason": "other_owner", "pids": pids})
             elif pids:
                 left.append({**segment, "reason": "in_use", "pids": pids})
-            elif unreadable - set(ended):
-                left.append({**segment, "reason": "cannot_prove_unused", "pids": []})
+            elif closed := sorted(unreadable - set(ended)):
+                left.append({**segment, "reason": "cannot_prove_unused", "pids": closed})
             else:
                 if remove:
                     _remove(folder, shm / name, status.st_ino)
