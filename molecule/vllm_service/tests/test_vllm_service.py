@@ -1,0 +1,113 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The unit is sound, its settings are in effect in the running process, and it restarts when it must and only then."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from testinfra.host import Host
+
+UNIT = "vllm-kimi.service"
+SECRET = os.environ["VLLM_API_KEY"]
+Converge = Callable[..., Any]
+
+
+def shown(host: Host, name: str) -> str:
+    return host.check_output("systemctl show --value --property=%s %s", name, UNIT)
+
+
+def test_systemd_finds_nothing_to_say_about_the_unit(host: Host) -> None:
+    verified = host.run("systemd-analyze verify /etc/systemd/system/%s", UNIT)
+    assert "vllm-kimi" not in verified.stderr
+
+
+def test_the_unit_runs_and_starts_at_boot(host: Host) -> None:
+    assert host.service(UNIT).is_running
+    assert host.service(UNIT).is_enabled
+
+
+def test_the_limits_follow_one_another(host: Host) -> None:
+    environment = dict(line.split("=", 1) for line in process_environment(host))
+    ready = int(environment["VLLM_ENGINE_READY_TIMEOUT_S"])
+    interval = host.check_output("systemctl show --value --property=StartLimitIntervalUSec --timestamp=us %s", UNIT)
+    assert ready == 300
+    assert interval == "33min 30s" or interval.startswith("3")
+    assert shown(host, "StartLimitBurst") == "3"
+
+
+def process_environment(host: Host) -> list[str]:
+    pid = shown(host, "MainPID")
+    return host.check_output("tr '\\0' '\\n' < /proc/%s/environ", pid).splitlines()
+
+
+def test_settings_are_in_effect_in_the_running_process(host: Host) -> None:
+    environment = process_environment(host)
+    assert "VLLM_CPU_KVCACHE_SPACE=1" in environment
+    assert "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7" in environment
+    assert f"VLLM_API_KEY={SECRET}" in environment
+
+
+def test_the_key_is_nowhere_that_others_can_read(host: Host) -> None:
+    assert host.file("/etc/blackwell-serving/vllm-kimi.secrets").mode == 0o600
+    assert host.file("/etc/blackwell-serving/vllm-kimi.secrets").user == "root"
+    public = [
+        host.check_output("cat /etc/systemd/system/%s /etc/blackwell-serving/vllm-kimi.env", UNIT),
+        host.check_output("systemctl show %s", UNIT),
+        host.check_output("ps -eww -o args"),
+        host.check_output("journalctl --no-pager --unit=%s", UNIT),
+        host.check_output("cat /var/lib/blackwell-serving/vllm-kimi/deployment.json"),
+    ]
+    assert [text for text in public if SECRET in text] == []
+
+
+def test_the_engine_runs_as_its_own_user_and_cannot_write_the_weights(host: Host) -> None:
+    assert host.process.get(pid=int(shown(host, "MainPID"))).user == "vllm"
+    denied = host.run("runuser -u vllm -- touch /srv/models/nvidia/Kimi-K2.5-NVFP4/config.json")
+    assert denied.rc != 0
+
+
+def test_the_prediction_is_the_engines_own_number(host: Host) -> None:
+    record = json.loads(host.file("/var/lib/blackwell-serving/vllm-kimi/deployment.json").content_string)
+    assert record["predicted"]["token_capacity"] == record["measured"]["tokens"] == 466032
+
+
+def test_a_changed_setting_restarts_the_service_once_and_only_once(host: Host, converge: Converge) -> None:
+    before = shown(host, "InvocationID")
+    first = converge("-e", "vllm_service_max_num_seqs=32")
+    assert first.status == 0, first.output[-3000:]
+    once = shown(host, "InvocationID")
+    second = converge("-e", "vllm_service_max_num_seqs=32")
+    assert second.status == 0, second.output[-3000:]
+    assert before != once == shown(host, "InvocationID")
+    assert second.changed == []
+
+
+def test_an_aborted_run_is_made_good_by_the_next(host: Host, converge: Converge) -> None:
+    """Files that were written before an abort are older than nothing: the process is, and is started anew."""
+    host.check_output("sed -i s/32/33/ /etc/systemd/system/%s", UNIT)
+    before = shown(host, "InvocationID")
+    repaired = converge("-e", "vllm_service_max_num_seqs=33")
+    assert repaired.status == 0, repaired.output[-3000:]
+    assert shown(host, "InvocationID") != before
+
+
+def test_an_engine_that_dies_comes_back(host: Host) -> None:
+    before = shown(host, "InvocationID")
+    host.check_output("kill -9 %s", shown(host, "MainPID"))
+    deadline = time.monotonic() + 60
+    while shown(host, "InvocationID") == before and time.monotonic() < deadline:
+        time.sleep(1)
+    assert shown(host, "ActiveState") == "active"
+    assert host.run("pgrep --full '^VLLM::EngineCore'").stdout.count("\n") <= 1
+
+
+def test_an_engine_that_dies_while_loading_is_one_error_with_its_own_words(host: Host, converge: Converge) -> None:
+    failed = converge("-e", '{"vllm_service_extra_args": ["--no-such-flag"]}')
+    assert failed.status != 0
+    assert "--no-such-flag" in failed.error
+    assert converge("-e", "vllm_service_max_num_seqs=33").status == 0
