@@ -36,7 +36,7 @@ def clean(state: State | None = None) -> list[str]:
 def _tidy() -> None:
     """Folders that podman makes for itself; rmdir leaves those that another container is using."""
     folders = [*CONTROL_GROUPS.glob("libpod_parent"), *CONTROL_GROUPS.glob("*/libpod_parent"), Path("/run/runc")]
-    if not SHARED_STORAGE.exists():
+    if run(as_root(["test", "-e", str(SHARED_STORAGE)]), timeout=30, check=False).returncode != 0:
         run(as_root(["rm", "-rf", str(SHARED_STORAGE.with_name("cache"))]), timeout=30)
         folders.append(SHARED_STORAGE.parent)
     present = [str(folder) for folder in folders if folder.is_dir()]
