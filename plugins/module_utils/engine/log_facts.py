@@ -19,7 +19,12 @@ STAGES = ("starting", "loading_weights", "compiling", "capturing_graphs", "liste
 
 _STAGE_MARKS = (
     (re.compile(r"Starting to load model|Loading safetensors checkpoint shards|Loading weights took"), 1),
-    (re.compile(r"Model loading took|Dynamo bytecode transform|torch\.compile took|Compiling a graph"), 2),
+    (
+        re.compile(
+            r"Model loading took|KV cache size: |Dynamo bytecode transform|torch\.compile took|Compiling a graph"
+        ),
+        2,
+    ),
     (re.compile(r"Capturing CUDA graphs|Profiling CUDA graph memory|Graph capturing finished"), 3),
     (re.compile(r"Application startup complete|Uvicorn running on"), 4),
 )
@@ -29,7 +34,10 @@ _PROGRESS = re.compile(
 _TOKENS = re.compile(r"\b(?:GPU|[A-Z]+)(?: \+ host)? KV cache size: ([\d,]+) tokens")
 _CONCURRENCY = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
 _AVAILABLE = re.compile(r"Available KV cache memory: ([\d.]+) GiB")
-_RESERVED = re.compile(r"reserved ([\d.]+) GiB memory for KV Cache")
+# kv_cache_memory_bytes, and the two forms of the CPU backend
+_RESERVED = re.compile(
+    r"reserved ([\d.]+) GiB memory for KV Cache|(?:Explicitly|Auto) set \(([\d.]+)/[\d.]+\) GiB for KV"
+)
 _WEIGHTS = re.compile(r"Model loading took ([\d.]+) GiB")
 _GRAPHS = re.compile(r"Graph capturing finished in [\d.]+ secs?, took ([\d.]+) GiB")
 _GRAPHS_ESTIMATED = re.compile(r"Estimated CUDA graph memory: ([\d.]+) GiB")
@@ -92,7 +100,7 @@ def read_facts(lines: Iterable[LogLine]) -> LogFacts:
             max_model_len, concurrency = _number(match[1]), float(match[2])
         for name, pattern in _MEMORY_LINES:
             if match := pattern.search(text):
-                memory[name][line.process] = float(match[1])
+                memory[name][line.process] = float(match[match.lastindex or 1])
         facts.attention_backend = facts.attention_backend or _first(_ATTENTION, text)
         facts.moe_backend = facts.moe_backend or _first(_MOE, text)
         facts.linear_backend = facts.linear_backend or _first(_LINEAR, text)

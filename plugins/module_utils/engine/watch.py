@@ -47,7 +47,7 @@ class UnitWatch:
         if not self._first.exists:
             raise ServingError("the unit does not exist", where=self._first.name, facts={"stage": "dead"})
         if not self._first.alive:
-            raise self._death(self._first)
+            raise self._death(self._first, "the unit's process is not alive")
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class UnitWatch:
         """The unit's present state; ServingError with the root cause when it died or was restarted."""
         now = systemd.show(self._first.name, self._run)
         if not now.alive or now.baseline != self._first.baseline:
-            raise self._death(now)
+            raise self._death(now, "the unit's process died")
         return now
 
     def look(self) -> Observation:
@@ -112,7 +112,7 @@ class UnitWatch:
     def _log(self) -> list[LogLine]:
         return journal.read(self._first.invocation_id, self._run).lines
 
-    def _death(self, now: systemd.Unit) -> ServingError:
+    def _death(self, now: systemd.Unit, what: str) -> ServingError:
         cause = root_cause(now, self._log())
         if cause is None:
             # journald may still be writing the last words
@@ -124,7 +124,7 @@ class UnitWatch:
             how = f"it is {now.active_state} ({now.sub_state}), result {now.result}, status {now.exec_main_status}"
         why = f"{how}: {cause.message}" if cause else f"{how}; its log names no exception"
         return ServingError(
-            "the unit's process is not alive" if now.baseline == self._first.baseline else "the unit's process died",
+            what,
             where=now.name,
             why=why,
             remedy=(cause.hint if cause else None) or f"See journalctl --unit {now.name}",

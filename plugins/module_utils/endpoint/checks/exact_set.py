@@ -14,22 +14,23 @@ _ONE_WRONG_ALLOWED_FROM = 10
 
 
 def run(context: Context) -> Check:
-    """Every question once, greedy; value = right answers, threshold = questions."""
+    """Every question once, greedy; value = right answers, threshold = questions. Wrong answers are shown first."""
     wrong: list[str] = []
-    right = 0
+    right: list[str] = []
     for question in context.questions:
         tries = context.ask(
             question.name, question.messages, max_tokens=question.max_tokens, thinking=question.thinking
         )
-        if question.is_right(tries[-1].content):
-            right += 1
-        else:
-            wrong.append(f"{question.name}: expected /{question.expect.pattern}/, {shown(tries[-1])}")
+        seen = shown(tries[-1])
         if len(tries) > 1:
-            wrong.append(f"{question.name}: asked again with more tokens, {shown(tries[0])}")
+            seen += " (asked again with more tokens after: " + shown(tries[0]) + ")"
+        if question.is_right(tries[-1].content):
+            right.append(f"{question.name}: {seen}")
+        else:
+            wrong.append(f"{question.name}: expected /{question.expect.pattern}/, {seen}")
     asked = len(context.questions)
-    if right == asked:
+    if not wrong:
         status = PASS
     else:
-        status = INCONCLUSIVE if right == asked - 1 and asked >= _ONE_WRONG_ALLOWED_FROM else FAIL
-    return Check("exact_set", status, right, asked, wrong)
+        status = INCONCLUSIVE if len(wrong) == 1 and asked >= _ONE_WRONG_ALLOWED_FROM else FAIL
+    return Check("exact_set", status, len(right), asked, wrong + right)

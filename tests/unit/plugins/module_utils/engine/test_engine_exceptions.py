@@ -47,7 +47,12 @@ def test_real_refusal_names_its_reason_not_the_pointer_to_it() -> None:
     assert found.startswith("ValueError: To serve at least one request with the model's max seq len (262144)")
 
 
-@pytest.mark.parametrize("log", ["tiny_TRITON_MLA", "big_fp8", "big_eager", "h8_131072"])
+def test_real_death_at_the_first_request_names_the_reason_of_the_worker() -> None:
+    found = first_exception(split((LOGS / "cpu_fp8_kv.log").read_text()))
+    assert found == "RuntimeError: expected scalar type BFloat16 but found Float8_e4m3fn"
+
+
+@pytest.mark.parametrize("log", ["cpu_tiny", "tiny_TRITON_MLA", "big_fp8", "big_eager", "h8_131072"])
 def test_a_deliberate_stop_is_no_failure(log: str) -> None:
     assert first_exception(split((LOGS / f"{log}.log").read_text())) is None
 

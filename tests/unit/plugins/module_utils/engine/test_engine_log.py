@@ -85,6 +85,16 @@ def test_real_logs(
     assert (found.attention_backend, found.moe_backend, found.release) == (backend, "TRITON", "0.24.0")
 
 
+def test_real_log_of_the_cpu_backend() -> None:
+    found = facts((LOGS / "cpu_tiny.log").read_text())
+    assert (found.stage, found.release) == ("listening", "0.32.0")
+    assert (found.attention_backend, found.moe_backend) == ("CPU_MLA", "CPU")
+    assert found.kv_cache["tokens"] == 466_032
+    assert found.kv_cache["concurrency"] == 113.78
+    assert found.kv_cache["available_bytes"] == GIB
+    assert found.kv_cache["weights_bytes"] is None
+
+
 def test_refused_start_ends_before_the_cache_is_sized() -> None:
     found = facts((LOGS / "big_toolong.log").read_text())
     assert found.stage == "compiling"
