@@ -29,8 +29,6 @@ def run(context: Context) -> Check:
         else:
             wrong.append(f"{question.name}: expected /{question.expect.pattern}/, {seen}")
     asked = len(context.questions)
-    if not wrong:
-        status = PASS
-    else:
-        status = INCONCLUSIVE if len(wrong) == 1 and asked >= _ONE_WRONG_ALLOWED_FROM else FAIL
+    one_slip = len(wrong) == 1 and asked >= _ONE_WRONG_ALLOWED_FROM
+    status = PASS if not wrong else INCONCLUSIVE if one_slip else FAIL
     return Check("exact_set", status, len(right), asked, wrong + right)
