@@ -34,7 +34,7 @@ def _shell_scripts() -> list[str]:
 
 def unit(tier: Tier) -> Iterator[Result]:
     """pytest over tests/unit; the tests of quoting ask systemd's own parser, which Debian packages as systemd."""
-    if failure := install_packages(tier, {"systemd-analyze": "systemd", "git": "git"}):
+    if failure := install_packages(tier, {"systemd-analyze": "systemd", "ssh-keygen": "openssh-client"}):
         yield failure
     yield pytest(tier, "tests/unit")
 
