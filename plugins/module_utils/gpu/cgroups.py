@@ -41,7 +41,7 @@ def manager_root(text: str) -> str:
 
 
 def _below(path: str, root: str) -> str:
-    return path[len(root) :] if root and path.startswith(root + "/") else path
+    return path[len(root) :] if root and f"{path}/".startswith(f"{root}/") else path
 
 
 def unit_of(text: str, root: str = "") -> str | None:

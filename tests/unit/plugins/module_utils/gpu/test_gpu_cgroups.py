@@ -42,7 +42,7 @@ def test_paths(path: str, unit: str | None, container: str | None) -> None:
 def test_inside_a_container_its_own_prefix_is_not_a_container() -> None:
     prefix = f"/machine.slice/libpod-{ID}.scope"
     root = manager_root(HYBRID.format(path=f"{prefix}/init.scope"))
-    text = HYBRID.format(path=f"{prefix}/system.slice/vllm-kimi.service")
+    text = HYBRID.format(path=f"{prefix}/system.slice/vllm-kimi.service").replace("memory:/y", f"memory:{prefix}")
     assert root == prefix
     assert unit_of(text, root) == "vllm-kimi.service"
     assert container_of(text, root) is None
