@@ -94,7 +94,7 @@ def up(state: State, arguments: list[str]) -> int:
 
 
 def check(state: State) -> None:
-    lines = requirements.lacks(state, NAME, (SSH_PORT, HUB_PORT, SERVICE_PORT))
+    lines = requirements.lacks(state, NAME, (SSH_PORT, HUB_PORT, SERVICE_PORT)) + hub.lacks()
     if lines:
         raise HostError("this machine lacks:\n" + "\n".join(f"  - {line}" for line in lines))
 

@@ -23,11 +23,16 @@ CHECKPOINT = Path(os.environ.get("DEMO_CHECKPOINT", CLONE / "tests/simulation/mo
 START_LIMIT = 20  # seconds
 
 
+def lacks() -> list[str]:
+    """What is missing before a Hub can be started."""
+    if (CHECKPOINT / "config.json").is_file():
+        return []
+    return [f"the checkpoint {CHECKPOINT} is missing: restore it from git"]
+
+
 def ensure(state: State, port: int) -> tuple[str, bool]:
     """-> (commit that it serves, whether it was started now). Started again when it is dead, on another port, or when
     the checkpoint has changed."""
-    if not (CHECKPOINT / "config.json").is_file():
-        raise HostError(f"{CHECKPOINT} is missing: restore it from git")
     commit = run([*_command(), "--print-commit", str(CHECKPOINT)], timeout=60).stdout.strip()
     record = read_json(_record(state))
     if _alive(record) and record.get("port") == port and _served(port) == commit:

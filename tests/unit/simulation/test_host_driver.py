@@ -95,9 +95,9 @@ def test_the_hub_runs_once_and_follows_the_checkpoint(tmp_path: Path, monkeypatc
     checkpoint, state, port = tmp_path / "checkpoint", State(tmp_path / "state"), free_port()
     checkpoint.mkdir()
     monkeypatch.setattr(hub, "CHECKPOINT", checkpoint)
-    with pytest.raises(HostError, match="restore it from git"):
-        hub.ensure(state, port)
+    assert "restore it from git" in hub.lacks()[0]
     (checkpoint / "config.json").write_text("{}")
+    assert hub.lacks() == []
     try:
         first, started = hub.ensure(state, port)
         assert started and len(first) == 40
@@ -149,9 +149,13 @@ def test_all_lacks_are_one_error_before_anything_changes(
 ) -> None:
     monkeypatch.setattr(demo, "State", lambda: State(tmp_path))
     monkeypatch.setattr(requirements, "lacks", lambda *_: ["no memory: buy some", "no disk: free some"])
+    monkeypatch.setattr(hub, "lacks", lambda: ["no checkpoint: fetch it"])
     monkeypatch.setattr(requirements, "install_packages", lambda _packages: pytest.fail("changed something"))
     assert demo.main(["up"]) == 1
-    assert capsys.readouterr().err == "error: this machine lacks:\n  - no memory: buy some\n  - no disk: free some\n"
+    assert (
+        capsys.readouterr().err
+        == "error: this machine lacks:\n  - no memory: buy some\n  - no disk: free some\n  - no checkpoint: fetch it\n"
+    )
 
 
 def test_two_demos_of_one_clone_exclude_each_other(tmp_path: Path) -> None:
