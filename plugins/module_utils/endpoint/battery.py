@@ -141,7 +141,7 @@ def _run_others(report: Report, context: Context, plan: Plan) -> EndpointError |
                 report.checks.append(Check(name, NOT_RUN, evidence=[error.message]))
                 continue
             check = Check(name, FAIL, evidence=[str(error)])
-            if error.kind in failure.GONE or error.status == 503:
+            if error.is_gone:
                 report.state = "generation_failed"
                 _stop(report, plan, name, time.monotonic() - began, str(error), None)
                 return error

@@ -34,3 +34,13 @@ class EndpointError(Exception):
         self.message = message
         self.status = status
         super().__init__(f"{kind}: {message}")
+
+    @property
+    def is_gone(self) -> bool:
+        """Nobody is there any more: vLLM refuses connections, or says 503 for some seconds after its engine died."""
+        return self.kind in GONE or self.status == 503
+
+    @property
+    def is_one_answer(self) -> bool:
+        """Only this request failed; the next question may still be asked."""
+        return not self.is_gone and self.kind != TIME_IS_UP

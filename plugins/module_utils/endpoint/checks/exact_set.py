@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from ..check import FAIL, INCONCLUSIVE, PASS, Check, Context, shown
+from ..failure import EndpointError
 
 # One slip of a model is possible among ten questions; with fewer, every wrong answer is a failure.
 _ONE_WRONG_ALLOWED_FROM = 10
@@ -18,9 +19,15 @@ def run(context: Context) -> Check:
     wrong: list[str] = []
     right: list[str] = []
     for question in context.questions:
-        tries = context.ask(
-            question.name, question.messages, max_tokens=question.max_tokens, thinking=question.thinking
-        )
+        try:
+            tries = context.ask(
+                question.name, question.messages, max_tokens=question.max_tokens, thinking=question.thinking
+            )
+        except EndpointError as error:
+            if not error.is_one_answer:
+                raise
+            wrong.append(f"{question.name}: {error}")
+            continue
         seen = shown(tries[-1])
         if len(tries) > 1:
             seen += " (asked again with more tokens after: " + shown(tries[0]) + ")"

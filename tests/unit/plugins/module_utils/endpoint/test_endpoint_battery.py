@@ -138,7 +138,12 @@ def test_generation_that_fails(endpoint: Endpoint, fault: Callable[[Exchange], b
         (
             lambda e: bool(e.body["stream"]) and e.stream('data: {"error": {"message": "EngineCore died"}}\n\n'),
             ["channels"],
-            "EngineCore died",
+            "thinking off, streamed: stream_error: EngineCore died",
+        ),
+        (
+            lambda e: e.prompt == "What is 17*23?" and e.send(500, '{"error": {"message": "nan"}}'),
+            ["exact_set", "channels"],
+            "product: server_error: HTTP 500: nan",
         ),
         (
             lambda e: e.thinking and e.answer(None, "I think", "length"),
