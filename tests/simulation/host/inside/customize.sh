@@ -9,6 +9,8 @@ root=$1
 chroot "$root" useradd --create-home --shell /bin/bash ops
 printf 'ops ALL=(ALL:ALL) NOPASSWD: ALL\n' > "$root/etc/sudoers.d/ops"
 chmod 0440 "$root/etc/sudoers.d/ops"
+# Commands under sudo see /etc/environment, as on Ubuntu; Debian has it for logins only.
+printf 'session required pam_env.so readenv=1 user_readenv=0\n' >> "$root/etc/pam.d/sudo"
 
 # Every host gets its own host key and identity when it is created.
 rm -f "$root"/etc/ssh/ssh_host_*
