@@ -41,7 +41,10 @@ def up(name: str, port: int, shm_size: str = "2g", state: State | None = None) -
     with state.lock(f"host-{name}"):
         current = _ready(state, podman, name)
         if current and current.get("wanted") != wanted:
-            raise HostError(f"{name} exists with {current.get('wanted')}, not {wanted}: run `down` first")
+            raise HostError(
+                f"{name} exists with {_words(current['wanted'])}, not {_words(wanted)}: ask for the same, or remove it "
+                "first (`down`, make demo-clean)"
+            )
         changed = True
         if current and _answers(state, podman, name, port):
             changed = current.get("cards") != cards.digest()
@@ -63,6 +66,10 @@ def seed(name: str, state: State | None = None) -> bool:
     state, podman = _tools(name, state)
     with state.lock(f"host-{name}"):
         return situation.seed(podman, name)
+
+
+def _words(wanted: object) -> str:
+    return ", ".join(f"{name} {value}" for name, value in wanted.items()) if isinstance(wanted, dict) else str(wanted)
 
 
 def down(name: str, state: State | None = None) -> bool:
