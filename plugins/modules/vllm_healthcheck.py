@@ -284,7 +284,7 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
         deadline=began + params["max_timeout"],
     )
     if module.check_mode and not runs_already(module, plan, context):
-        return unknown_until("switch", f"{params['base_url']} as it will be")
+        return unknown_until("switch", f"the service to examine at {params['base_url']}")
     watch = UnitWatch(params["unit"], bounded(module.run_command)) if params["unit"] else None
     report = battery.examine(context, plan, watch)
     if report.problem is not None:

@@ -69,7 +69,15 @@ def examine(
     where = context.client.address.root
     began = time.monotonic()
     try:
-        payload = readiness.wait(context.client, ready.MODELS_PATH, plan.limits, watch, report.stages, sleep=sleep)
+        payload = readiness.wait(
+            context.client,
+            ready.MODELS_PATH,
+            plan.limits,
+            watch,
+            report.stages,
+            owned_port=plan.owned_port,
+            sleep=sleep,
+        )
         context.metrics["waited_s"] = round(time.monotonic() - began, 3)
         remark = watch.check_owner(plan.owned_port) if watch and plan.owned_port else None
         served = ready.choose(ready.served_models(payload), plan.model)

@@ -69,6 +69,7 @@ def wait(
     watch: Watch | None,
     stages: list[dict[str, Any]],
     *,
+    owned_port: int | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Any:
@@ -90,6 +91,9 @@ def wait(
         try:
             return client.get_json(path, timeout=_PROBE_TIMEOUT_S)
         except EndpointError as error:
+            if watch and owned_port and error.kind != failure.REFUSED:
+                # somebody answers, so the port has an owner; waiting for a stranger is in vain
+                watch.check_owner(owned_port)
             if error.kind not in _MAY_HEAL:
                 raise
             unanswered = error

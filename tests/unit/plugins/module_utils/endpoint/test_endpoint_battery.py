@@ -267,7 +267,9 @@ class Cause:
         return {"class": "engine_error", "message": "RuntimeError: found Float8_e4m3fn", "hint": "Use bfloat16"}
 
 
-def test_another_owner_of_the_port(endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("status", [200, 401, 404, 503])
+def test_another_owner_of_the_port(endpoint: Endpoint, status: int) -> None:
+    endpoint.fault = lambda exchange: status != 200 and exchange.send(status, "{}")
     stranger = ServingError("another process owns the port", facts={"listener_pid": 9})
     report = examine(endpoint, replace(PLAN, owned_port=endpoint.port), Watch(stranger))
     assert report.state == "wrong_model"
