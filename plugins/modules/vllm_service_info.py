@@ -133,6 +133,10 @@ environment:
   type: dict
   returned: success
   sample: {NCCL_PROTO: LL, NCCL_P2P_LEVEL: SYS}
+port_in_use:
+  description: Whether anything listens on O(port), also a process that cannot be seen from here.
+  type: bool
+  returned: success
 listener_pid:
   description: A process that listens on O(port); one outside the unit is named when there is one.
   type: int

@@ -44,6 +44,7 @@ def describe(unit: str, run: Runner, *, port: int | None = None, proc: Path = pr
         "started_at": state.started_at if main else None,
         "command": redact.command(main.command) if main else [],
         "environment": redact.environment(main.environment or {}) if main else {},
+        "port_in_use": owner is not None if port else None,
         "listener_pid": owner.pid if owner else None,
         "listener_unit": owner.unit if owner else None,
         "stage": stage,
