@@ -59,7 +59,7 @@ def pytest(tier: Tier, folder: str) -> Result:
         "no:cacheprovider",
         f"--junitxml={report}",
     ]
-    whole = tier.run(argv, limit=900).result("pytest")
+    whole = tier.run(argv, limit=1200).result("pytest")
     return count_junit(report.read_text(), whole) if report.exists() else whole
 
 

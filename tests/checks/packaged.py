@@ -94,7 +94,7 @@ def sanity(tier: Tier) -> Iterator[Result]:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     done = tier.run(
         [BIN / "ansible-test", "sanity", "--local", "--python", version, "--color", "no"],
-        limit=900,
+        limit=1800,
         environment={"HOME": str(_home()), "ANSIBLE_COLLECTIONS_PATH": ""},
         folder=copy,
     )
