@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
-import time
+import importlib.machinery
+import json
+import shutil
+import types
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulation.cards.beside import SimulatedCards, wait_for
+from simulation.cards.beside import HERE, SimulatedCards
+from simulation.cards.proc import FakeProc
 
 REAL = Path(__file__).resolve().parents[1] / "data" / "gpu"
 CSV = "--format=csv,noheader,nounits"
@@ -58,19 +62,23 @@ def test_an_engine_core_holds_its_visible_cards(cards: SimulatedCards) -> None:
     assert used(cards) == [share, 4, 4, 4, 4, share, share, 4]
 
 
-def test_memory_of_an_ended_process_comes_back_late_and_in_steps(cards: SimulatedCards) -> None:
-    cards.start()
-    worker = cards.hold("Worker_TP0")
-    cards.wait_held(worker.pid)
-    worker.kill()
-    worker.wait()
-    wait_for(lambda: not cards.state()[0]["processes"])
-    curve = [cards.state()[0]["used_mib"]]
-    deadline = time.monotonic() + 5
-    while curve[-1] != 4 and time.monotonic() < deadline:
-        if (now := cards.state()[0]["used_mib"]) != curve[-1]:
-            curve.append(now)
-    assert curve == [93774, 46887, 4]
+def test_memory_of_an_ended_process_comes_back_late_and_in_steps(tmp_path: Path) -> None:
+    loader = importlib.machinery.SourceFileLoader("cards_daemon", str(HERE / "cards-daemon"))
+    daemon = types.ModuleType(loader.name)
+    loader.exec_module(daemon)
+    daemon.PROC = tmp_path  # type: ignore[attr-defined]
+    FakeProc(tmp_path).add(10, "VLLM::Worker_TP0")
+    config = json.loads((HERE / "cards.json").read_text())
+    cards = daemon.Cards()
+
+    def look(second: float) -> tuple[int, int]:
+        card = cards.look(config, second)["cards"][0]
+        return card["used_mib"], len(card["processes"])
+
+    assert look(0) == (93783, 1)
+    shutil.rmtree(tmp_path / "10")
+    curve = [look(second) for second in (1, 3.9, 4.4, 4.5, 5.0, 5.5, 60)]
+    assert curve == [(used, 0) for used in (93774, 93774, 93774, 62516, 31258, 4, 4)]
 
 
 def test_xml_nests_as_the_real_one(cards: SimulatedCards) -> None:

@@ -39,7 +39,7 @@ def test_what_a_unit_left_is_ended(run_module: RunModule, cards: SimulatedCards,
     segment = tmp_path / "shm" / "nccl-Ab3x9Q"
     segment.write_bytes(b"x")
     cards.wait_held(worker.pid)
-    options = {"allow": [{"unit": "vllm-glm5"}], "shared_memory_users": [str(os.getuid())], "settle_timeout": 10}
+    options = {"allow": [{"unit": "vllm-glm5"}], "shared_memory_users": [str(os.getuid())], "settle_timeout": 30}
 
     predicted = run_module("gpu_reclaim", options, check=True, diff=True)
     assert predicted["changed"] is True and worker.poll() is None and segment.exists()

@@ -45,7 +45,7 @@ class Host:
             term_timeout=5,
             kill_timeout=5,
             memory_floor_bytes=1024 * MIB,
-            settle_timeout=10,
+            settle_timeout=30,
             shared_memory=True,
             shared_memory_users=[ME],
             fail_on_foreign=True,
