@@ -27,6 +27,7 @@ from ..errors import ServingError
 from .paths import OWN_STATE, STATE
 
 POLL_S = 0.2
+UNKNOWN = "a process that did not say which"
 
 
 class WriterLock:
@@ -48,7 +49,8 @@ class WriterLock:
         start = time.monotonic()
         other = None
         while (writer := self._try()) is not None:
-            other = writer
+            if other is None or writer != UNKNOWN:  # the last look may come when the owner is just gone
+                other = writer
             waited = time.monotonic() - start
             if not self._wait or (self._timeout and waited > self._timeout):
                 raise ServingError(
@@ -118,7 +120,7 @@ def describe_owner(path: Path) -> str:
             return f"pid {owner['pid']} on {owner['host']} since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         pid = None
-    return f"pid {pid} on {socket.gethostname()}" if pid else "a process that did not say which"
+    return f"pid {pid} on {socket.gethostname()}" if pid else UNKNOWN
 
 
 def active_writer(dest: Path) -> str | None:

@@ -95,7 +95,7 @@ class Record:
 
 
 class RequestLog:
-    """Every request in order of its end, in memory and, where a file is given, as one JSON line each."""
+    """Every request, in memory and, where a file is given, as one JSON line each when it ends."""
 
     def __init__(self, path: str | Path | None = None, on_record: Callable[[Record], None] | None = None) -> None:
         self._path = Path(path) if path else None
@@ -120,7 +120,7 @@ class RequestLog:
             self.on_record(record)
 
     def records(self, *, file: str | None = None, method: str | None = None, origin: str | None = None) -> list[Record]:
-        """The records of this file (a pattern), method and origin.
+        """The records of this file (a pattern), method and origin, in the order in which the requests came.
 
         A client has its answer a moment before the record is written, so requests in flight are waited for, shortly.
         """
@@ -128,7 +128,7 @@ class RequestLog:
             self._changed.wait_for(lambda: self._in_flight == 0, timeout=1.0)
             return [
                 record
-                for record in self._records
+                for record in sorted(self._records, key=lambda record: record.time)
                 if (file is None or (record.file is not None and fnmatch.fnmatchcase(record.file, file)))
                 and method in (None, record.method)
                 and origin in (None, record.origin)

@@ -52,7 +52,7 @@ def fetch(hub: Hub, dest: Path) -> Fetch:
         attempts: int = 4,
         deadline: float | None = None,
         token: str | None = None,
-        stall_s: float = 2.0,
+        stall_s: float = 10.0,
         set_attributes: Callable[[str, bool], bool] = lambda path, is_folder: False,
         **options: Any,
     ) -> dict[str, Any]:

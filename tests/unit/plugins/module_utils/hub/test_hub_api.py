@@ -46,7 +46,7 @@ def hub(folder: Path) -> Iterator[Hub]:
 
 
 def api(hub: Hub, repo_id: str = REPOSITORY, token: str | None = None, **settings: Any) -> Api:
-    return Api(Session(hub.endpoint, token, stall_s=2.0), repo_id, Retry(**settings))
+    return Api(Session(hub.endpoint, token, stall_s=10.0), repo_id, Retry(**settings))
 
 
 def test_a_revision_is_resolved_and_its_tree_is_read_page_by_page(hub: Hub, folder: Path) -> None:

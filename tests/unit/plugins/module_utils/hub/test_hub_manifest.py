@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.errors import Se
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.identity import RemoteFile, hash_file, hasher_for
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.index import shards_of_index
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.manifest import Manifest, Stamp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 HEX40 = st.text("0123456789abcdef", min_size=40, max_size=40)
@@ -30,6 +31,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(FILES, st.dictionaries(PATHS, STAMPS, max_size=3), st.dictionaries(PATHS, STAMPS, max_size=3), HEX40)
 def test_written_and_read(
     tmp_path_factory: pytest.TempPathFactory,
@@ -46,6 +48,7 @@ def test_written_and_read(
     assert Manifest.load(dest) == manifest
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_anything_else_is_no_manifest(data: bytes) -> None:
     assert Manifest.parse(data) is None
@@ -62,6 +65,7 @@ GOOD: dict[str, Any] = {
 }
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(GOOD)), JSON)
 def test_a_manifest_with_one_odd_member_is_read_or_refused_but_never_half_read(key: str, value: Any) -> None:
     assert Manifest.parse(json.dumps(GOOD).encode()) is not None
@@ -84,10 +88,9 @@ def test_what_is_refused(change: dict[str, Any]) -> None:
     assert Manifest.parse(json.dumps({**GOOD, **change}).encode()) is None
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=3_000))
 def test_hashes_are_those_of_git_and_of_sha256(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    import hashlib
-
     path = tmp_path_factory.mktemp("file") / "f"
     path.write_bytes(data)
     blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
@@ -109,6 +112,7 @@ def test_an_index_that_is_none(index: Any) -> None:
         shards_of_index(index, "index")
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_an_index_is_read_or_refused(index: Any) -> None:
     try:
