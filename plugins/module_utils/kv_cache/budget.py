@@ -40,14 +40,10 @@ def compute_budget(request: BudgetRequest) -> Result:
         """The longest request by memory alone, with CUDA graphs and workspace for `length`."""
         return planner.largest_that_fits(question.memory(request.parallel, length).available, WITHOUT_LIMIT)
 
-    if request.max_model_len is None:
-        largest = _settle(limit.tokens, lambda length: min(fitting(length), limit.tokens)) or 0
-        recommended = _settle(question.ceiling, lambda length: recommend(fitting(length), wishes)[0])
-    else:
-        largest = min(fitting(request.max_model_len), limit.tokens)
-        recommended = recommend(fitting(request.max_model_len), wishes)[0]
+    largest = _settle(limit.tokens, lambda length: min(fitting(length), limit.tokens)) or 0
+    recommended = _settle(question.ceiling, lambda length: recommend(fitting(length), wishes)[0])
     served = request.max_model_len or recommended or question.ceiling
-    recommended_because = recommend(fitting(served), wishes)[1]
+    recommended_because = recommend(fitting(recommended or question.ceiling), wishes)[1]
     memory = question.memory(request.parallel, served)
 
     least = request.max_model_len or request.min_model_len or planner.block_size

@@ -61,7 +61,7 @@ def most_held(cards: Sequence[Card]) -> Card:
 
 def free_at_start(card: Card) -> int:
     """Bytes that the engine will find free: less its own CUDA context."""
-    return max(0, min(card.free_bytes, card.total_bytes - CUDA_CONTEXT_BYTES))
+    return max(0, card.free_bytes - CUDA_CONTEXT_BYTES)
 
 
 def _read_card(gpu: Mapping[str, Any], exclude: Collection[str]) -> Card:

@@ -91,7 +91,6 @@ _OTHER_CACHES = {
     "layers_block_type": "layers of several kinds",
     "mamba_num_heads": "Mamba layers",
     "mamba_d_state": "Mamba layers",
-    "attn_type_list": "lightning attention layers",
     "attention_chunk_size": "chunked attention",
     "no_rope_layers": "chunked attention",
     "block_configs": "layers of different shapes (NAS)",
@@ -110,13 +109,15 @@ def family_of(config: Mapping[str, Any]) -> Family:
     for field, meaning in _OTHER_CACHES.items():
         if text.get(field) not in (None, [], {}):
             refuse(architecture, f"{field} in config.json says that it has {meaning}")
+    if 0 in (text.get("attn_type_list") or ()):  # MiniMax; 1 is full attention
+        refuse(architecture, "attn_type_list in config.json says that it has lightning attention layers")
     if architecture in _MLA:
         return _mla(architecture, text)
+    _refuse_windows(architecture, text)
     if architecture not in _GQA:
         refuse(architecture, "its kinds of cache layers are not known to this release")
     if text.get("kv_lora_rank") is not None:
         refuse(architecture, "it is known as grouped-query attention, but config.json has kv_lora_rank (MLA)")
-    _refuse_windows(architecture, text)
     return "gqa"
 
 

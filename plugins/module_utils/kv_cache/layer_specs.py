@@ -51,7 +51,7 @@ class Group:
         return sum(layer.page_bytes(block_size) for layer in self.layers)
 
     def blocks_per_request(self, length: int, block_size: int, decode_context: int) -> int:
-        return max(layer.blocks_per_request(length, block_size, decode_context) for layer in self.layers)
+        return max(layer.blocks_per_request(length, block_size, decode_context) for layer in set(self.layers))
 
 
 def layer_spec(shape: ModelShape, tensor_parallel_size: int, element_bytes: int) -> LayerSpec:

@@ -43,7 +43,7 @@ def parse_length(text: str | int, where: str) -> int:
     Raises ServingError for anything else, also for 1.5K (no decimals with a binary suffix) and 131,072.
     """
     written = str(text).strip()
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmMgGtT])", written)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmMgGtT])", written, re.ASCII)
     if match:
         number, suffix = match.groups()
         if suffix in _DECIMAL:

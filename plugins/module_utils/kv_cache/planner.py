@@ -12,7 +12,8 @@ decides for all. The token count that the engine prints is derived from the bloc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .layer_specs import Group
 from .release import EngineRelease
@@ -30,7 +31,7 @@ class Planner:
     decode_context: int
     release: EngineRelease
 
-    @property
+    @cached_property
     def bytes_per_block(self) -> int:
         """Bytes that one block takes on the card with the most layers: its widest group's pages."""
         return max(max(group.page_bytes(self.block_size) for group in groups) for groups in self.stages)
@@ -60,6 +61,11 @@ class Planner:
 
     def fits(self, length: int, available_bytes: int) -> bool:
         return self.bytes_needed(length) <= available_bytes - self.held_back_bytes
+
+    def first_stage_short(self, length: int, available_bytes: int) -> Planner:
+        """The plan of the stage that the engine's error speaks of: the first that is too small."""
+        stages = (replace(self, stages=[stage]) for stage in self.stages)
+        return next((stage for stage in stages if not stage.fits(length, available_bytes)), self)
 
     def largest_that_fits(self, available_bytes: int, limit: int) -> int:
         """The longest single request, at most `limit`; 0 when not even one token fits (--max-model-len auto)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ServingError
 from . import engine_words
-from .cards import free_at_start, most_held
+from .cards import CUDA_CONTEXT_BYTES, free_at_start, most_held
 from .planner import Planner
 from .question import Question
 from .request import BudgetRequest
@@ -36,12 +36,15 @@ def fit_to_free(request: BudgetRequest, notes: list[str]) -> BudgetRequest:
             f"{gib(free)} free of the {gib(wanted)} wanted ({holders})."
         )
         return replace(request, gpu_memory_utilization=lowered)
+    words = engine_words.free_memory(card.index, free, card.total_bytes, request.utilization, wanted)
     raise ServingError(
         f"GPU {card.index} has too little free memory",
         where=f"gpus[{card.index}]",
-        why=f"{with_bytes(free)} free, gpu_memory_utilization {request.utilization:g} needs {with_bytes(wanted)}; "
-        f"{holders}. The engine would say: "
-        + engine_words.free_memory(card.index, free, card.total_bytes, request.utilization, wanted).rstrip("."),
+        why=(
+            f"{with_bytes(card.free_bytes)} free, less {gib(CUDA_CONTEXT_BYTES)} for the engine's own CUDA context; "
+            f"gpu_memory_utilization {request.utilization:g} needs {with_bytes(wanted)}; {holders}. The engine would "
+            f"say: {words.rstrip('.')}"
+        ),
         remedy="Free the card (exclude_units names the units whose memory will be free), leave it out, lower "
         "gpu_memory_utilization, or set fit_to_free",
         facts={"fits": False, "limiting_gpu": card.index, "free_bytes": free, "needed_bytes": wanted},
@@ -75,6 +78,7 @@ def refuse_what_cannot_start(question: Question, planner: Planner, result: dict[
     if not planner.fits(length, available):
         option = "max_model_len" if requested else "min_model_len"
         result["short_by_bytes"] = max(0, planner.bytes_needed(length) - available)
+        stage = planner.first_stage_short(length, available)
         raise _refused(
             result,
             f"{option} {length:,} does not fit" if requested or request.min_model_len else "no block fits",
@@ -82,9 +86,9 @@ def refuse_what_cannot_start(question: Question, planner: Planner, result: dict[
             why=_shortfall(planner, length, available),
             words=engine_words.does_not_fit(
                 length,
-                planner.bytes_needed(length),
-                available - planner.held_back_bytes,
-                planner.largest_that_fits(available, length),
+                stage.bytes_needed(length),
+                available - stage.held_back_bytes,
+                stage.largest_that_fits(available, length),
                 request.release,
             ),
             remedy=_remedies(result, length),

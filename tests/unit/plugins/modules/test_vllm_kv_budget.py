@@ -1,0 +1,244 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module: files and data, what `auto` becomes, lengths as words, check mode, failures with all facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RunModule = Callable[..., dict[str, Any]]
+CONFIGS = Path(__file__).parents[2] / "data" / "checkpoints" / "configs"
+MIB = 1 << 20
+TOTAL = (97887 - 638) * MIB
+
+TEXT = {
+    "model_type": "deepseek_v3",
+    "num_hidden_layers": 61,
+    "hidden_size": 7168,
+    "num_attention_heads": 64,
+    "kv_lora_rank": 512,
+    "qk_rope_head_dim": 64,
+    "max_position_embeddings": 262144,
+    "dtype": "bfloat16",
+}
+PLAIN = {"architectures": ["DeepseekV3ForCausalLM"], **TEXT}
+HF_QUANT = {
+    "producer": {"name": "modelopt"},
+    "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": []},
+}
+CAPACITY_190K = {"tensor_parallel_size": 8, "available_kv_cache_bytes": 13_351_680_000, "headroom": 0}
+
+
+def kimi() -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((CONFIGS / "nvidia__Kimi-K2.5-NVFP4.json").read_text())
+    return value
+
+
+def gpu(index: int, **change: Any) -> dict[str, Any]:
+    memory = {"total_bytes": 97887 * MIB, "reserved_bytes": 638 * MIB, "used_bytes": 4 * MIB}
+    memory |= {"free_bytes": TOTAL - 4 * MIB, "torch_total_bytes": TOTAL}
+    name = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+    card = {"index": index, "name": name, "compute_capability": "12.0", "mig": False, "memory": memory, "processes": []}
+    return {**card, **change}
+
+
+def write(folder: Path, *, hf_quant: dict[str, Any] | None = None, config: dict[str, Any] | None = None) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config or PLAIN))
+    if hf_quant is not None:
+        (folder / "hf_quant_config.json").write_text(json.dumps(hf_quant))
+    return folder
+
+
+def test_the_files_as_they_are_now_decide(run_module: RunModule, tmp_path: Path) -> None:
+    """FP8 declared and FP8 taken out again: 380,000 and 190,000 tokens of the same memory."""
+    as_published = write(tmp_path / "a", hf_quant=HF_QUANT)
+    quantization = {**HF_QUANT["quantization"], "kv_cache_quant_algo": None}  # type: ignore[dict-item]
+    patched = write(tmp_path / "b", hf_quant={**HF_QUANT, "quantization": quantization})
+    results = [run_module("vllm_kv_budget", {"path": str(path), **CAPACITY_190K}) for path in (as_published, patched)]
+    assert [result["kv_cache"]["token_capacity"] for result in results] == [380_000, 190_000]
+    assert [result["kv_cache"]["dtype"] for result in results] == ["fp8_e4m3", "bfloat16"]
+    assert any("hf_quant_config.json#/quantization/kv_cache_quant_algo" in line for line in results[0]["explanation"])
+    assert results[0]["changed"] is False
+    explicit = run_module("vllm_kv_budget", {"path": str(as_published), "kv_cache_dtype": "bfloat16", **CAPACITY_190K})
+    assert explicit["kv_cache"]["token_capacity"] == 190_000
+
+
+def test_data_gives_what_the_folder_gives(run_module: RunModule, tmp_path: Path) -> None:
+    folder = write(tmp_path / "model", hf_quant=HF_QUANT)
+
+    def budget(arguments: dict[str, Any], *, check: bool = False) -> dict[str, Any]:
+        result = run_module("vllm_kv_budget", {**arguments, **CAPACITY_190K}, check=check)
+        del result["invocation"]
+        return result
+
+    by_path = budget({"path": str(folder)})
+    assert by_path["kv_cache"]["token_capacity"] == 380_000
+    assert budget({"config": PLAIN, "hf_quant_config": HF_QUANT}) == by_path
+    assert budget({"path": str(folder), "config": kimi()}) == by_path
+    assert budget({"path": str(folder)}, check=True) == by_path
+
+
+def test_the_plan_stage(run_module: RunModule) -> None:
+    result = run_module(
+        "vllm_kv_budget",
+        {
+            "config": kimi(),
+            "weights_bytes": 591_000_000_000,
+            "gpus": [gpu(index) for index in range(8)],
+            "exclude_units": ["vllm-kimi.service"],
+            "tensor_parallel_size": 8,
+            "kv_cache_dtype": "bfloat16",
+            "vllm_version": "0.16.0rc2.dev313",
+            "min_model_len": "64K",
+            "max_model_len_cap": "128K",
+        },
+        check=True,
+    )
+    assert [(row["size"], row["fits"]) for row in result["tensor_parallel_sizes"]] == [
+        (1, False),
+        (2, False),
+        (4, False),
+        (8, True),
+    ]
+    assert result["max_model_len"]["recommended"] == 131072
+    assert result["fits"] is True
+
+
+def test_a_failure_carries_all_facts(run_module: RunModule) -> None:
+    result = run_module(
+        "vllm_kv_budget",
+        {
+            "config": kimi(),
+            "weights_bytes": 591_000_000_000,
+            "gpus": [gpu(index) for index in range(8)],
+            "tensor_parallel_size": 8,
+            "kv_cache_dtype": "bfloat16",
+            "max_model_len": "256K",
+            "vllm_version": "0.32.0",
+        },
+    )
+    assert result["failed"]
+    assert "To serve at least one request with the model's max seq len (262144)" in result["msg"]
+    assert "Choose max_model_len 131072" in result["msg"]
+    assert result["fits"] is False
+    assert result["max_model_len"]["requested"] == 262144
+    assert result["memory"]["weights"] > 70 << 30
+    four = run_module(
+        "vllm_kv_budget",
+        {"config": kimi(), "weights_bytes": 591_000_000_000, "gpus": [gpu(0)] * 8, "tensor_parallel_size": 4},
+    )
+    assert four["failed"]
+    assert "the weights do not fit at tensor_parallel_size 4" in four["msg"]
+
+
+def test_the_size_of_the_files_on_disk(run_module: RunModule, tmp_path: Path) -> None:
+    folder = write(tmp_path / "model")
+    for number, size in enumerate((1_000_000, 2_000_000)):
+        with (folder / f"model-{number}.safetensors").open("wb") as file:
+            file.truncate(size)
+    asked = {"path": str(folder), "gpu_memory_bytes": 80 << 30, "tensor_parallel_size": 1}
+    assert run_module("vllm_kv_budget", asked)["memory"]["weights"] == 3_000_000
+    given = run_module("vllm_kv_budget", {**asked, "weights_bytes": 5_000_000})
+    assert given["memory"]["weights"] == 5_000_000
+
+
+@pytest.mark.parametrize(("written", "requested"), [("128k", 128000), ("128K", 131072), (131072, 131072), ("-1", None)])
+def test_lengths(run_module: RunModule, written: str | int, requested: int | None) -> None:
+    asked = {"config": PLAIN, "max_model_len": written, **CAPACITY_190K}
+    assert run_module("vllm_kv_budget", asked)["max_model_len"]["requested"] == requested
+
+
+@pytest.mark.parametrize("written", ["1.5K", "131,072"])
+@pytest.mark.parametrize("option", ["max_model_len", "min_model_len", "max_model_len_cap"])
+def test_lengths_that_are_none(run_module: RunModule, option: str, written: str) -> None:
+    result = run_module("vllm_kv_budget", {"config": PLAIN, option: written, **CAPACITY_190K})
+    assert result["failed"]
+    assert result["msg"].startswith(f"{option} cannot be read as a number of tokens")
+
+
+def test_no_floor_is_written_as_0(run_module: RunModule) -> None:
+    assert "failed" not in run_module("vllm_kv_budget", {"config": PLAIN, "min_model_len": 0, **CAPACITY_190K})
+
+
+def test_before_the_download(run_module: RunModule, tmp_path: Path) -> None:
+    missing = {"path": str(tmp_path / "missing"), **CAPACITY_190K}
+    assert run_module("vllm_kv_budget", missing, check=True)["unknown_until"] == "fetch"
+    assert run_module("vllm_kv_budget", missing)["failed"]
+    planned = run_module("vllm_kv_budget", {**missing, "config": PLAIN}, check=True)
+    assert planned["kv_cache"]["token_capacity"] == 190_000
+
+
+def test_measured_numbers_of_vllm_service_info(run_module: RunModule) -> None:
+    measured = {
+        "tokens": 178768,
+        "concurrency": 1.36,
+        "available_bytes": int(11.7 * (1 << 30)),
+        "weights_bytes": int(70.81 * (1 << 30)),
+        "cuda_graph_bytes": None,
+    }
+    result = run_module(
+        "vllm_kv_budget",
+        {
+            "config": kimi(),
+            "kv_cache_dtype": "bfloat16",
+            "gpus": [gpu(index) for index in range(8)],
+            "tensor_parallel_size": 8,
+            "measured": measured,
+            "vllm_version": "0.16.0",
+        },
+    )
+    assert result["kv_cache"]["token_capacity"] == 178768
+    assert result["notes"] == []
+
+
+def test_the_capability_of_the_cards_chooses_the_backend(run_module: RunModule) -> None:
+    asked = {"config": PLAIN, "gpus": [gpu(0, compute_capability="10.0")], "available_kv_cache_bytes": 1 << 30}
+    assert run_module("vllm_kv_budget", asked)["kv_cache"]["block_size"] == 32
+    assert run_module("vllm_kv_budget", {**asked, "compute_capability": "12.0"})["kv_cache"]["block_size"] == 16
+
+
+def test_an_old_engine_obeys_the_checkpoint_over_the_flag(run_module: RunModule) -> None:
+    """compressed-tensors' kv_cache_scheme of a GQA model wins over --kv-cache-dtype until 0.21."""
+    llama = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "num_hidden_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": False},
+        },
+    }
+    asked = {"config": llama, "kv_cache_dtype": "bfloat16", "available_kv_cache_bytes": 1 << 30}
+    dtypes = [
+        run_module("vllm_kv_budget", {**asked, "vllm_version": version})["kv_cache"]["dtype"]
+        for version in ("0.20.0", "0.32.0")
+    ]
+    assert dtypes == ["fp8", "bfloat16"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "one of the following is required: path, config"),
+        ({"config": {**PLAIN, "architectures": ["BrandNewForCausalLM"]}}, "cannot estimate BrandNewForCausalLM"),
+        ({"config": PLAIN, "vllm_version": "nightly"}, "vllm_version is no version number"),
+        ({"config": PLAIN, "gpus": [gpu(3, mig=True)]}, "GPU 3 is split by MIG"),
+        ({"config": PLAIN, "gpus": [gpu(0)], "tensor_parallel_size": 2}, "2 ranks need as many cards"),
+    ],
+)
+def test_one_error_that_names_it(run_module: RunModule, arguments: dict[str, Any], says: str) -> None:
+    result = run_module("vllm_kv_budget", {"available_kv_cache_bytes": 1 << 30, **arguments})
+    assert result["failed"]
+    assert says in result["msg"]
