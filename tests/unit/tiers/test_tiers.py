@@ -16,6 +16,8 @@ import pytest
 import tiers
 from checks import code, documents, hosts, packaged, running
 from checks.running import Done, Result, Tier
+from simulation.host import requirements
+from simulation.host.commands import HostError
 
 
 @pytest.fixture(autouse=True)
@@ -135,6 +137,18 @@ def test_the_whole_road_comes_last_and_no_scenario_is_a_failure(
         (tmp_path / "molecule" / name).mkdir(parents=True)
         (tmp_path / "molecule" / name / "molecule.yml").touch()
     assert hosts.scenarios() == ["alpha", "zeta", "default"]
+
+
+def test_packages_that_cannot_be_installed_are_one_failure_with_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_packages: list[str]) -> None:
+        raise HostError("apt-get ended with 100")
+
+    monkeypatch.setattr(hosts, "scenarios", lambda: ["default"])
+    monkeypatch.setattr(requirements, "missing_packages", lambda: ["podman", "runc"])
+    monkeypatch.setattr(requirements, "install_packages", fail)
+    (result,) = hosts.molecule(Tier("molecule"))
+    assert result.failed == 1
+    assert "install these packages by hand: podman runc" in result.output
 
 
 def _good(_tier: Tier) -> Iterator[Result]:
