@@ -322,7 +322,7 @@ max_model_len:
       description: O(max_model_len) as a number; null for V(auto).
       type: int
     largest_that_fits:
-      description: The longest single request that memory and model allow; what V(auto) would be to the engine.
+      description: The longest single request that memory and model allow.
       type: int
     recommended:
       description: The length to serve; null when none fits.
@@ -415,6 +415,7 @@ NAMED_ALIKE = (
     "gpu_memory_bytes",
     "gpu_memory_utilization",
     "headroom",
+    "kv_bytes_per_token_per_gpu",
     "max_num_batched_tokens",
     "max_num_seqs",
     "overhead_bytes_per_gpu",
@@ -476,7 +477,6 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
                 params["enable_expert_parallel"],
             ),
             kv_cache_dtype_from=dtype_from,
-            kv_bytes_per_token=params["kv_bytes_per_token_per_gpu"],
             compute_capability=params["compute_capability"] or (gpus[0].get("compute_capability") if gpus else None),
             max_model_len=parse_max_model_len(params["max_model_len"]),
             weights_bytes=size_of_weights(params),

@@ -31,8 +31,8 @@ class Question:
 
     @cached_property
     def shape(self) -> ModelShape | None:
-        """None where kv_bytes_per_token stands for the model."""
-        return None if self.request.kv_bytes_per_token is not None else read_shape(self.request.config)
+        """None where kv_bytes_per_token_per_gpu stands for the model."""
+        return None if self.request.kv_bytes_per_token_per_gpu is not None else read_shape(self.request.config)
 
     @property
     def family(self) -> str:
@@ -68,7 +68,7 @@ class Question:
 
     def _stages(self, parallel: Parallel) -> list[list[Group]]:
         if self.shape is None:
-            return [[Group((LayerSpec("given", self.request.kv_bytes_per_token or 0),))]]
+            return [[Group((LayerSpec("given", self.request.kv_bytes_per_token_per_gpu or 0),))]]
         check_parallel(self.shape, parallel, self.dtype.element_bytes, self.request.release)
         return groups_of_stages(self.shape, parallel, self.dtype.element_bytes)
 

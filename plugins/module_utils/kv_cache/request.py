@@ -33,7 +33,7 @@ class BudgetRequest:
     """One question. Names are vLLM's flags; bytes are per card unless the name says otherwise; None = not given.
 
     max_model_len: tokens, None = choose one. kv_cache_dtype: as the engine resolves it, "auto" = the model's dtype.
-    weights_bytes: of the whole checkpoint. kv_bytes_per_token: for models that the families do not know.
+    weights_bytes: of the whole checkpoint. kv_bytes_per_token_per_gpu: for models that the families do not know.
     """
 
     config: Mapping[str, Any]
@@ -41,7 +41,7 @@ class BudgetRequest:
     parallel: Parallel = field(default_factory=Parallel)
     kv_cache_dtype: str = "auto"
     kv_cache_dtype_from: str | None = None
-    kv_bytes_per_token: int | None = None
+    kv_bytes_per_token_per_gpu: int | None = None
     block_size: int | None = None
     attention_backend: str | None = None
     compute_capability: str | None = None
@@ -84,7 +84,7 @@ class BudgetRequest:
         for name in ("tensor", "pipeline", "decode_context"):
             _at_least(1, f"{name}_parallel_size", getattr(self.parallel, name))
         for name in (
-            "kv_bytes_per_token",
+            "kv_bytes_per_token_per_gpu",
             "max_num_batched_tokens",
             "max_num_seqs",
             "weights_bytes",

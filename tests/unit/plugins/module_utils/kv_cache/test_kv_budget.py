@@ -222,9 +222,9 @@ def test_given_terms_win(ask: Ask, kimi: dict[str, Any], record: dict[str, Any])
 
 def test_an_unknown_model_with_given_bytes(ask: Ask, refused: Refused) -> None:
     config = {"architectures": ["BrandNewForCausalLM"], "max_position_embeddings": 65536, "dtype": "bfloat16"}
-    budget = ask(config, kv_bytes_per_token=1000, available_kv_cache_bytes=16_000_000, version="0.28.0")
+    budget = ask(config, kv_bytes_per_token_per_gpu=1000, available_kv_cache_bytes=16_000_000, version="0.28.0")
     assert (budget["family"], budget["kv_cache"]["token_capacity"]) == ("given", 16_000)
-    assert "available_kv_cache_bytes" in str(refused(config, kv_bytes_per_token=1000, gpu_memory_bytes=GIB))
+    assert "available_kv_cache_bytes" in str(refused(config, kv_bytes_per_token_per_gpu=1000, gpu_memory_bytes=GIB))
     assert "BrandNewForCausalLM" in str(refused(config, available_kv_cache_bytes=GIB))
 
 
