@@ -116,7 +116,7 @@ def worker_specs(model: SimpleNamespace, point: dict[str, Any], rank: int) -> di
 
 def main() -> None:
     imported = time.perf_counter() - STARTED
-    models = {}
+    models: dict[str, Any] = {}
     for name, asked in json.load(sys.stdin).items():
         with contextlib.redirect_stdout(sys.stderr):
             try:
