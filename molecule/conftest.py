@@ -50,11 +50,24 @@ def converge(request: pytest.FixtureRequest) -> Converge:
     """converge("-e", "vllm_service_port=1", playbook=...) -> Run."""
     scenario = Path(request.path).parents[1]
 
-    def run(*arguments: str, playbook: Path = scenario / "converge.yml", environment: dict[str, str] | None = None) -> Run:
+    def run(
+        *arguments: str, playbook: Path = scenario / "converge.yml", environment: dict[str, str] | None = None
+    ) -> Run:
         done = subprocess.run(
-            [Path(sys.executable).parent / "ansible-playbook", playbook, "-i", PROJECT / "inventories/demo", *arguments],
+            [
+                Path(sys.executable).parent / "ansible-playbook",
+                playbook,
+                "-i",
+                PROJECT / "inventories/demo",
+                *arguments,
+            ],
             cwd=PROJECT,
-            env={**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", **(environment or {})},
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+                "ANSIBLE_NOCOLOR": "1",
+                **(environment or {}),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

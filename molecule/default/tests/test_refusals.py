@@ -25,7 +25,10 @@ Converge = Callable[..., Any]
         ('{"gpu_cleanup_expected_count": 4}', ["expected", "8"]),
         ('{"kimi_model_endpoint": "http://127.0.0.1:9"}', ["http://127.0.0.1:9"]),
         ('{"kimi_model_repo_id": "nobody/nothing"}', ["nobody/nothing"]),
-        ('{"vllm_install_version": "0.31.0", "vllm_install_free_bytes": 9000000000000000}', ["vllm_install_free_bytes", "Free"]),
+        (
+            '{"vllm_install_version": "0.31.0", "vllm_install_free_bytes": 9000000000000000}',
+            ["vllm_install_free_bytes", "Free"],
+        ),
         ('{"kimi_model_path": "/srv/models/other/copy", "kimi_model_min_free_bytes": 9000000000000000}', ["free"]),
         ('{"vllm_service_shared_memory_bytes": 90000000000000}', ["/dev/shm", "vllm_service_shared_memory_bytes"]),
         ('{"vllm_service_trust_remote_code": true}', ["kimi_model_revision", "40"]),

@@ -75,7 +75,7 @@ def test_the_engine_runs_as_its_own_user_and_cannot_write_the_weights(host: Host
 
 def test_the_prediction_is_the_engines_own_number(host: Host) -> None:
     record = json.loads(host.file("/var/lib/blackwell-serving/vllm-kimi/deployment.json").content_string)
-    assert record["predicted"]["token_capacity"] == record["measured"]["tokens"] == 466032
+    assert record["predicted"]["token_capacity"] == record["measured"]["tokens"] > 0
 
 
 def test_a_changed_setting_restarts_the_service_once_and_only_once(host: Host, converge: Converge) -> None:
