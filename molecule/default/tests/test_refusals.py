@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wrong input is one clear error that names the variable or the condition and the remedy, before anything is changed."""
+"""Wrong input is one clear error that names the variable or the condition, before anything is changed."""
 
 from __future__ import annotations
 
