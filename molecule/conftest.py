@@ -28,7 +28,8 @@ class Run:
 
     @property
     def changed(self) -> list[str]:
-        task, found = "", []
+        task = ""
+        found: list[str] = []
         for line in self.output.splitlines():
             if match := re.match(r"TASK \[(.*)\] \*", line):
                 task = match[1]
