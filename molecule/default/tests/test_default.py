@@ -124,7 +124,7 @@ def test_the_inventory_of_the_real_host_goes_the_same_road(converge: Converge) -
     """Address and size of the demo as extra vars, everything else from inventories/blackwell."""
     variables = PROJECT / "inventories/demo/group_vars/llm_hosts"
     again = converge(
-        "-i", str(PROJECT / "inventories/blackwell"), "--limit", "blackwell",
+        "-i", str(PROJECT / "inventories/blackwell"),
         "-e", f"@{variables}/connection.yml", "-e", f"@{variables}/deployment.yml", playbook=SITE,
     )  # fmt: skip
     assert again.status == 0, again.output[-3000:]

@@ -50,7 +50,7 @@ def test_a_misspelt_variable_in_group_vars_is_found(converge: Converge, tmp_path
     folder.mkdir(parents=True)
     (folder / "typo.yml").write_text("gpu_cleanup_retired_unit: [vllm-glm5]\n")
     (tmp_path / "hosts.yml").write_text("llm_hosts:\n  hosts:\n    demo-host:\n")
-    run = converge("-i", str(tmp_path), playbook=SITE)
+    run = converge("-i", str(PROJECT / "inventories/demo"), "-i", str(tmp_path), playbook=SITE)
     assert run.status != 0
     assert "gpu_cleanup_retired_unit is known to no role (did you mean gpu_cleanup_retired_units?)" in run.error
 
