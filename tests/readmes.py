@@ -49,9 +49,14 @@ def rendered(readme: Path) -> str:
 
 
 def options(role: Path) -> dict[str, dict[str, Any]]:
-    """The options of all entry points of a role, by name."""
+    """The options of all entry points of a role, by name; a default that is not specified is that of its defaults."""
     entry_points = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]
-    return {name: option for point in entry_points.values() for name, option in (point.get("options") or {}).items()}
+    defaults = yaml.safe_load((role / "defaults/main.yml").read_text()) or {}
+    return {
+        name: {"default": defaults[name], **option} if name in defaults else option
+        for point in entry_points.values()
+        for name, option in (point.get("options") or {}).items()
+    }
 
 
 def table(specified: Mapping[str, Mapping[str, Any]]) -> str:

@@ -28,6 +28,7 @@ SPECIFICATION = {
                     "description": ["With V(absent), O(a_size) | V(x\\)y).", "See M(blackwell.serving.gpu_info)."],
                 },
                 "a_names": {"type": "list", "elements": "str", "required": True, "description": "Names, C(a|b)."},
+                "a_gpus": {"type": "list", "elements": "int", "description": "Cards."},
             }
         }
     }
@@ -45,6 +46,8 @@ def role(tmp_path: Path) -> Path:
     folder = tmp_path / "a"
     (folder / "meta").mkdir(parents=True)
     (folder / "meta/argument_specs.yml").write_text(yaml.safe_dump(SPECIFICATION, sort_keys=False))
+    (folder / "defaults").mkdir()
+    (folder / "defaults/main.yml").write_text("a_state: present\na_gpus: [0, 1]\n")
     (folder / "README.md").write_text(f"# a\n\n{readmes.BEGIN}\nold\n{readmes.END}\n\nafter\n")
     return folder
 
@@ -70,6 +73,7 @@ def test_a_stale_table_is_named_and_then_written(role: Path, capsys: pytest.Capt
         "| `a_state` | str: `present`, `absent` | `present` | With `absent`, `a_size` \\| `x)y`. "
         "See `blackwell.serving.gpu_info`. |",
         "| `a_names` | list of str | required | Names, `a\\|b`. |",
+        "| `a_gpus` | list of int | `[0, 1]` | Cards. |",
         "",
         readmes.END,
         "",
