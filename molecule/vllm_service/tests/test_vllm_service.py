@@ -8,10 +8,12 @@ import json
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from testinfra.host import Host
 
+PROJECT = Path(__file__).resolve().parents[3]
 UNIT = "vllm-kimi.service"
 SECRET = os.environ["VLLM_API_KEY"]
 Converge = Callable[..., Any]
@@ -113,3 +115,26 @@ def test_an_engine_that_dies_while_loading_is_one_error_with_its_own_words(host:
     assert failed.status != 0
     assert "--no-such-flag" in failed.error
     assert converge("-e", "vllm_service_max_num_seqs=33").status == 0
+
+
+def test_all_of_it_can_be_taken_away_again(host: Host, converge: Converge) -> None:
+    """The last test: it leaves the host as the road found it, but for the user and the system's packages."""
+    removal = PROJECT / "playbooks/remove.yml"
+    refused = converge(playbook=removal)
+    assert refused.status != 0
+    assert "remove_confirmed=true" in refused.error
+    removed = converge("-e", "remove_confirmed=true", playbook=removal)
+    assert removed.status == 0, removed.output[-3000:]
+    for path in (
+        f"/etc/systemd/system/{UNIT}",
+        "/etc/blackwell-serving/vllm-kimi.secrets",
+        "/opt/blackwell-serving/engines",
+        "/srv/models/nvidia/Kimi-K2.5-NVFP4",
+        "/var/lib/blackwell-serving/vllm-kimi",
+        "/var/cache/blackwell-serving/vllm-kimi",
+    ):
+        assert not host.file(path).exists, path
+    assert host.run("systemctl cat %s", UNIT).rc != 0
+    again = converge("-e", "remove_confirmed=true", playbook=removal)
+    assert again.status == 0
+    assert again.changed == []
