@@ -16,7 +16,7 @@ def _package(name: str, path: list[str]) -> None:
         module = types.ModuleType(name)
         module.__path__ = path
         sys.modules[name] = module
-        parent, _, child = name.rpartition(".")
+        parent, _dot, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
 

@@ -41,8 +41,8 @@ def main(words: list[str] | None = None, roles: Path = ROLES) -> int:
 
 def rendered(readme: Path) -> str:
     """The README's text with the table that belongs between its markers."""
-    before, _, rest = readme.read_text().partition(BEGIN)
-    _, mark, after = rest.partition(END)
+    before, _begin, rest = readme.read_text().partition(BEGIN)
+    _old_table, mark, after = rest.partition(END)
     if not mark:
         raise SystemExit(f"{readme}: the table of variables belongs between {BEGIN} and {END}, which are not there")
     return f"{before}{BEGIN}\n\n{table(options(readme.parent))}\n\n{END}{after}"

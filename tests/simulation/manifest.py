@@ -1,7 +1,9 @@
 # Copyright (c) 2026, blackwell.serving contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host is, file by file: run there as root, it prints JSON {path: [type, mode, uid, gid, mtime_ns, sha256 or target]}.
+"""What a host is, file by file: run there as root, it prints JSON.
+
+{path: [type, mode, uid, gid, mtime_ns, sha256 or target]}
 
 Two equal manifests prove that nothing was changed, whatever was reported. Standard library only, one file.
 """

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The world of a molecule scenario: `python3 -m simulation.scenario up|down`, run with PYTHONPATH=tests.
 
-A throw-away host in the situation that the road finds, and a Hub. Ports are those of inventories/demo, from DEMO_SSH_PORT and
-DEMO_HUB_PORT, so that the scenario uses that inventory as it is. The host's image is shared with `make demo`, the rest is not.
+A throw-away host in the situation that the road finds, and a Hub. Ports are those of inventories/demo, from
+DEMO_SSH_PORT and DEMO_HUB_PORT, so that the scenario uses that inventory as it is. The host's image is shared with
+`make demo`, the rest is not.
 """
 
 from __future__ import annotations

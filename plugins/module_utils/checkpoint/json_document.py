@@ -65,7 +65,7 @@ def parse_object(data: bytes, name: str) -> JsonDocument:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            counts = Counter(key for key, _ in pairs)
+            counts = Counter(key for key, _value in pairs)
             duplicates.append((found, next(key for key, count in counts.items() if count > 1)))
         return found
 
@@ -143,8 +143,7 @@ def _span(text: str, pointer: str) -> tuple[int, int]:
             start = _element(text, start, int(token))
         else:
             raise KeyError(pointer)
-    _, end = DECODER.raw_decode(text, start)
-    return start, end
+    return start, DECODER.raw_decode(text, start)[1]
 
 
 def _member(text: str, start: int, name: str) -> int:
@@ -170,8 +169,7 @@ def _element(text: str, start: int, index: int) -> int:
 
 def _next_item(text: str, position: int) -> int:
     """From the start of a value to the start of the next item, or to the closing bracket."""
-    _, position = DECODER.raw_decode(text, position)
-    position = _skip_whitespace(text, position)
+    position = _skip_whitespace(text, DECODER.raw_decode(text, position)[1])
     return _skip_whitespace(text, position + 1) if text[position] == "," else position
 
 

@@ -87,7 +87,7 @@ def count_kv_scales(folder: Path) -> int | None:
     """
     try:
         with open(folder / INDEX, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            return sum(1 for _ in KV_SCALE_KEY.finditer(text))
+            return sum(1 for _match in KV_SCALE_KEY.finditer(text))
     except ValueError:
         return None  # an empty file cannot be mapped
     except FileNotFoundError:

@@ -56,10 +56,10 @@ def measure(client: Client, request: Request, settings: Settings) -> dict[str, A
     notes: list[str] = []
     for concurrency in settings.concurrency:
         prompts = settings.num_prompts or concurrency
-        warmups = [_repeat(client, request, concurrency, concurrency, settings) for _ in range(settings.warmup)]
+        warmups = [_repeat(client, request, concurrency, concurrency, settings) for _round in range(settings.warmup)]
         for warmup in warmups:
             _require(warmup, concurrency, settings, client)
-        measured = [_repeat(client, request, concurrency, prompts, settings) for _ in range(settings.repetitions)]
+        measured = [_repeat(client, request, concurrency, prompts, settings) for _round in range(settings.repetitions)]
         for repetition in measured:
             _require(repetition, prompts, settings, client)
         run = _summary(concurrency, measured)

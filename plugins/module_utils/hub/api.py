@@ -75,7 +75,7 @@ class Api:
 
     def resolve(self, revision: str) -> Revision:
         url = f"{self._base}/revision/{urllib.parse.quote(revision, safe='')}"
-        info, _ = self._json(url, revision)
+        info, _headers = self._json(url, revision)
         if not isinstance(info, dict):
             raise _no_hub(url)
         gated = info.get("gated", False)
@@ -106,7 +106,7 @@ class Api:
         subject = replace(self.subject(commit), file=file.path)
 
         def request() -> bytes:
-            body, _ = self.session.read(url, limit=limit)
+            body, _headers = self.session.read(url, limit=limit)
             hasher = hasher_for(file)
             hasher.update(body)
             if len(body) != file.size or not hasher.is_content_of(file):

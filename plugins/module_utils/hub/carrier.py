@@ -51,7 +51,7 @@ class Carrier:
                 self.goal.stamps[finding.file.path] = finding.stamp
         self.goal.save(dest)
         try:
-            for path, _ in self.plan.cleared:
+            for path, _bytes in self.plan.cleared:
                 path.unlink(missing_ok=True)
             to_fetch = self.plan.to_fetch
             self._fetch([finding.file for finding in to_fetch if not finding.file.path.endswith(SHARD_SUFFIX)])

@@ -151,7 +151,7 @@ class _Run:
             )
         if self.wanted.check_mode:
             refuse_unwritable(self.dest)
-        reclaimed = sum(count for _, count in plan.cleared)
+        reclaimed = sum(count for _path, count in plan.cleared)
         refuse_too_little_space(
             self.dest, max(0, plan.missing_bytes - reclaimed), len(plan.to_fetch), self.wanted.min_free_bytes
         )

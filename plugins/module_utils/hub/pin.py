@@ -59,7 +59,7 @@ def pin(
             why="; ".join(text for text in (error.why, _on_disk(dest)) if text),
             remedy=error.remedy,
             facts=error.facts,
-        ) from error
+        ) from error.__cause__  # this error says all that the first one said
 
 
 def _ask(wanted: Wanted, known: Manifest | None, hub: Listing, notes: list[str]) -> Manifest:

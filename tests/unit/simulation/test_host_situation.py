@@ -38,7 +38,8 @@ def until(condition: Callable[[], bool]) -> bool:
 @pytest.fixture
 def front(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True, timeout=60)
-    kernels = next((tmp_path / "venv/lib").glob("python3.*/site-packages")) / "vllm"
+    (packages,) = (tmp_path / "venv/lib").glob("python3.*/site-packages")
+    kernels = packages / "vllm"
     kernels.mkdir()
     (kernels / "_C.abi3.so").write_bytes(b"\x7fELF")
     (tmp_path / "config.json").write_text("{}")

@@ -32,9 +32,9 @@ def test_a_half_record_is_no_record(tmp_path: Path, content: str | None) -> None
 
 def test_known_hosts_have_one_line_per_port_and_forget_a_host(tmp_path: Path) -> None:
     state = State(tmp_path)
-    _, first = ssh.host_key(state, "one", 22101)
+    _private, first = ssh.host_key(state, "one", 22101)
     ssh.host_key(state, "one", 22101)
-    _, second = ssh.host_key(state, "two", 22102)
+    _private, second = ssh.host_key(state, "two", 22102)
     assert first != second
     assert [line.split()[0] for line in state.known_hosts.read_text().splitlines()] == [
         "[127.0.0.1]:22101",

@@ -246,6 +246,7 @@ def test_the_real_client_transfers_nothing_afterwards_and_verifies(
         capture_output=True,
         text=True,
         timeout=60,
+        check=False,
     )
     assert client.returncode == 0, client.stderr
     assert json.loads(client.stdout) == {"checked": 7, "wrong": []}
@@ -277,12 +278,12 @@ def test_memory_stays_bounded(hub: Hub, tmp_path: Path) -> None:
         with (big / f"model-{number}.bin").open("wb") as stream:
             stream.truncate(60_000_000 + number)
     hub.add_repository("org/big", big)
-    measure = TASK + "\n"
-    measure = measure.replace(
+    # Not ru_maxrss: Linux carries that over from the process that started this one, which is pytest with all its tests.
+    measure = TASK.replace(
         "    hf_shard_download.main()",
         "    try:\n        hf_shard_download.main()\n    finally:\n"
-        "        import resource\n"
-        "        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)",
+        "        (peak,) = [line for line in open('/proc/self/status') if line.startswith('VmHWM:')]\n"
+        "        print(peak.split()[1], file=sys.stderr)",
     )
     arguments = json.dumps({"repo_id": "org/big", "dest": str(tmp_path / "dest"), "_ansible_remote_tmp": "/tmp"})
     run = subprocess.run(
@@ -291,7 +292,9 @@ def test_memory_stays_bounded(hub: Hub, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=60,
+        check=False,
     )
     assert json.loads(run.stdout.splitlines()[-1])["bytes"]["downloaded"] == 120_000_001
-    assert int(run.stderr.splitlines()[-1]) < 200_000, "KiB"
+    # In KiB: some 42,000 with the interpreter and the client; one file held as a whole adds 58,600.
+    assert int(run.stderr.splitlines()[-1]) < 80_000, run.stderr
     assert os.path.getsize(tmp_path / "dest" / "model-1.bin") == 60_000_001

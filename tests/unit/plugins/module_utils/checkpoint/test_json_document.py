@@ -46,7 +46,7 @@ class Writer:
         self.gap()
         start = len(self.text)
         if isinstance(value, dict):
-            self._items("{}", [(key, item) for key, item in value.items()], tokens)
+            self._items("{}", list(value.items()), tokens)
         elif isinstance(value, list):
             self._items("[]", list(enumerate(value)), tokens)
         else:

@@ -147,7 +147,7 @@ def test_a_stream_that_never_ends_is_left(endpoint: Endpoint) -> None:
     def drip(exchange: Exchange) -> bool:
         exchange.handler.send_response(200)
         exchange.handler.end_headers()
-        for _ in range(200):
+        for _ping in range(200):
             exchange.handler.wfile.write(b": ping\n\n")
             exchange.handler.wfile.flush()
             time.sleep(0.02)

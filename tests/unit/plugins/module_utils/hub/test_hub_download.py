@@ -170,7 +170,7 @@ def test_an_index_that_names_absent_shards_fails_before_the_shards_each_time(
 ) -> None:
     (folder / SHARDS[2]).unlink()
     hub.push(REPOSITORY, folder)
-    for _ in range(2):
+    for _run in range(2):
         with pytest.raises(ServingError, match=f"absent at commit .*{SHARDS[2]}") as caught:
             fetch()
         assert caught.value.facts["absent_upstream"] == [SHARDS[2]]

@@ -190,7 +190,7 @@ def test_two_writers_at_once_fetch_no_file_twice(fetch: Fetch, hub: Hub, folder:
     for shard in SHARDS:
         hub.fault(shard, delay_s=0.1)
     results: list[dict[str, Any]] = []
-    threads = [threading.Thread(target=lambda: results.append(fetch())) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: results.append(fetch())) for _number in range(3)]
     # The signal handler of the lease check belongs to the main thread, so the threads do not look for other clients.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lock_module, "is_open_for_writing", lambda path: False)

@@ -221,7 +221,7 @@ def test_a_full_disk_is_named_and_what_has_come_is_kept(
 def test_the_rate_is_that_of_all_threads_together() -> None:
     throttle = Throttle(1_000_000, threading.Event())
     start = time.monotonic()
-    threads = [threading.Thread(target=throttle.pass_on, args=(50_000,)) for _ in range(6)]
+    threads = [threading.Thread(target=throttle.pass_on, args=(50_000,)) for _number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

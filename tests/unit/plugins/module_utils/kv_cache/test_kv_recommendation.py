@@ -81,6 +81,6 @@ def test_what_always_holds(
         return
     assert length % block_size == 0
     assert least <= length <= min(wished.ceiling, fitting)
-    more, _ = recommend(fitting + 5 * block_size, Wishes(limit, cap, floor, 0.0, block_size, block_size))
+    more, _reason = recommend(fitting + 5 * block_size, Wishes(limit, cap, floor, 0.0, block_size, block_size))
     assert more is not None
     assert more >= length * (1 - 0.05)
