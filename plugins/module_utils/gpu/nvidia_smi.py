@@ -11,6 +11,8 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswer
 from pathlib import Path
 from typing import Any
 
@@ -51,21 +53,22 @@ def bounded(run_command: Callable[..., tuple[int, str, str]]) -> Runner:
     """
 
     def run(arguments: Sequence[str], seconds: float) -> tuple[int, str, str]:
-        answers: list[tuple[int, str, str]] = []
+        answer: Future[tuple[int, str, str]] = Future()
 
         def call() -> None:
             command = ["timeout", "--kill-after=2", str(seconds), *arguments]
             try:
-                answers.append(run_command(command, errors="surrogate_then_replace", handle_exceptions=False))
+                answer.set_result(run_command(command, errors="surrogate_then_replace", handle_exceptions=False))
             except OSError as error:
-                answers.append((NOT_FOUND, "", str(error)))
+                answer.set_result((NOT_FOUND, "", str(error)))
+            except BaseException as error:  # whatever it is, it is the caller's, and no command that hangs
+                answer.set_exception(error)
 
-        thread = threading.Thread(target=call, daemon=True)
-        thread.start()
-        thread.join(seconds + 4)
-        if not answers:
+        threading.Thread(target=call, daemon=True).start()
+        try:
+            code, out, err = answer.result(seconds + 4)
+        except NoAnswer:
             return TIMED_OUT, "", ""
-        code, out, err = answers[0]
         return (TIMED_OUT if code in (124, 137) else code), out, err
 
     return run

@@ -227,3 +227,11 @@ def test_a_bounded_command_ends_in_time() -> None:
     assert time.monotonic() - started < 5
     release.set()
     assert bounded(lambda *_, **__: (137, "", ""))(["x"], 1)[0] == 124
+
+
+def test_an_error_of_the_runner_is_not_taken_for_a_command_that_hangs() -> None:
+    def run_command(_command: list[str], **_options: Any) -> tuple[int, str, str]:
+        raise ValueError("embedded null byte")
+
+    with pytest.raises(ValueError, match="null byte"):
+        bounded(run_command)(["x\0"], 5)
