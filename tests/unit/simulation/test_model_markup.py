@@ -14,8 +14,8 @@ from typing import Any
 
 import jinja2.sandbox
 import pytest
-import simulation.model.exam as exam
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.questions import load
+from simulation.model import exam
 from simulation.model.conversations import Conversation, conversations, user, weather_call, weather_tool
 from simulation.model.markup import completion_text
 from simulation.model.questions import FACTS

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ def values(schema: Schema) -> st.SearchStrategy[Any]:
     return st.one_of(*[_fitting(schema)] * 9, JSON)
 
 
+@functools.cache
+def values_of(section: str) -> st.SearchStrategy[Any]:
+    """Built once: hypothesis would otherwise examine a new strategy for every example."""
+    return values(SCHEMA["properties"][section])
+
+
 def _fitting(schema: Schema) -> st.SearchStrategy[Any]:
     if "const" in schema or "enum" in schema:
         return st.sampled_from(schema.get("enum", [schema.get("const")]))
@@ -83,7 +90,7 @@ def _of_type(kind: str, schema: Schema) -> st.SearchStrategy[Any]:
 @given(data=st.data())
 def test_our_validator_and_jsonschema_find_the_same_places(section: str, data: st.DataObject) -> None:
     schema = SCHEMA["properties"][section]
-    value = data.draw(values(schema))
+    value = data.draw(values_of(section))
     ours = {flaw.pointer for flaw in flaws(value, schema)}
     theirs = set()
     for error in jsonschema.Draft202012Validator(schema).iter_errors(value):
