@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,13 @@ def served_template() -> str:
     return template
 
 
+@cache
+def compiled() -> jinja2.Template:
+    return ENVIRONMENT.from_string(served_template())
+
+
 def render(messages: Any, tools: Any = (), **settings: Any) -> str:
-    template = ENVIRONMENT.from_string(served_template())
-    return template.render(messages=list(messages), tools=list(tools) or None, **settings)
+    return compiled().render(messages=list(messages), tools=list(tools) or None, **settings)
 
 
 def prompt(conversation: Conversation) -> str:
