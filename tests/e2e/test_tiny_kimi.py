@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,7 +23,7 @@ import pytest
 import requests
 import simulation.model.exam as exam
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import patch_checkpoint
-from simulation.model.serving import KV_SPACE_GIB, NATIVE_OPS, Engine, Reply
+from simulation.model.serving import KV_SPACE_GIB, MODEL, NATIVE_OPS, Engine, Reply
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON", "")
 pytestmark = [
@@ -55,6 +56,16 @@ def wrong(case: exam.Case, reply: Reply) -> str | None:
     return None if right and ended else said
 
 
+def health_check(engine: Engine) -> tuple[int, str]:
+    """Exit code and output of the task that a role would run, with the checkpoint's questions."""
+    arguments = {"base_url": engine.base_url, "model": MODEL, "questions": exam.questions()}
+    interpreter = f"ansible_python_interpreter={sys.executable}"
+    command = [sys.executable, "-m", "ansible.cli.adhoc", "localhost", "-e", interpreter]
+    command += ["-m", "blackwell.serving.vllm_healthcheck", "-a", json.dumps(arguments)]
+    run = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=600, check=False)
+    return run.returncode, run.stdout + run.stderr
+
+
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine that serves the checkpoint as quant_config_patch leaves it."""
@@ -76,6 +87,12 @@ def test_every_answer_is_right_in_a_crowd(engine: Engine) -> None:
         asked = [CASES[number * 7 % len(CASES)] for number in range(2 * len(CASES))]
         replies = list(crowd.map(engine.ask, asked))
     assert [said for case, reply in zip(asked, replies, strict=True) if (said := wrong(case, reply))] == []
+
+
+def test_the_health_check_finds_it_healthy(engine: Engine) -> None:
+    code, said = health_check(engine)
+    assert code == 0, said
+    assert '"state": "healthy"' in said
 
 
 def test_the_cache_holds_what_the_architecture_says(engine: Engine) -> None:
@@ -101,16 +118,21 @@ def test_the_published_context_does_not_fit_the_cache(tmp_path: Path) -> None:
 
 
 def test_with_broken_kernels_it_is_up_and_incoherent(tmp_path: Path) -> None:
+    """This release's CPU kernel of rotary embeddings loses the positions: loops, wrong readings, markup in answers."""
     checkpoint = copy(tmp_path)
     patch_checkpoint(checkpoint, "model_dtype", "0.32.0", dry_run=False)
     with Engine(PYTHON, checkpoint, tmp_path / "log", CONTEXT) as engine:
         assert engine.wait(), engine.output()[-4000:]
-        short = [replace(case, max_tokens=160) for case in CASES if not case.expect_calls]
-        replies = [(case, engine.ask(case)) for case in short]
-        right = [case.name for case, reply in replies if wrong(case, reply) is None]
-        print(*(f"{case.name}: {reply.content!r}" for case, reply in replies[:6]), sep="\n")
-        assert right == []
+        replies = [(case, engine.ask(replace(case, max_tokens=160))) for case in CASES]
+        failed = [case.name for case, reply in replies if wrong(case, reply)]
+        print(*(f"{case.name}: {reply.content!r}" for case, reply in replies), sep="\n")
+        assert len(failed) > len(CASES) / 3
+        assert {"capital in one sentence", "decimals", "spelling", "tool result"} <= set(failed)
         assert requests.get(f"{engine.base_url}/health", timeout=5).ok
+        code, said = health_check(engine)
+        assert code != 0
+        assert '"state": "healthy"' not in said
+        assert "exact_set" in said
 
 
 def test_the_script_makes_the_checkpoint_again(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ FLAGS = (
     *("--served-model-name", MODEL, "--host", "127.0.0.1", "--enforce-eager", "--language-model-only"),
     *("--reasoning-parser", "kimi_k2", "--tool-call-parser", "kimi_k2", "--enable-auto-tool-choice"),
 )
-# Without it this release's CPU kernels for small operations compute wrong values, and every answer is garbage.
+# Without it this release's CPU kernel of rotary embeddings loses the positions, and many answers are incoherent.
 NATIVE_OPS = ("--compilation-config", '{"custom_ops":["none"]}')
 KV_SPACE_GIB = 1
 START_TIMEOUT = 600.0
