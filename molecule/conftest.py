@@ -51,24 +51,16 @@ def converge(request: pytest.FixtureRequest) -> Converge:
     """converge("-e", "vllm_service_port=1", playbook=...) -> Run."""
     scenario = Path(request.path).parents[1]
 
-    def run(
-        *arguments: str, playbook: Path = scenario / "converge.yml", environment: dict[str, str] | None = None
-    ) -> Run:
+    def run(*arguments: str, playbook: Path | None = None, environment: dict[str, str] | None = None) -> Run:
+        command = Path(sys.executable).parent / "ansible-playbook"
+        inventory = [] if "-i" in arguments else ["-i", PROJECT / "inventories/demo"]
+        colour = ("ANSIBLE_FORCE_COLOR", "PY_COLORS")
+        own = {name: value for name, value in os.environ.items() if name not in colour}
+        settings = {"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
         done = subprocess.run(
-            [
-                Path(sys.executable).parent / "ansible-playbook",
-                playbook,
-                "-i",
-                PROJECT / "inventories/demo",
-                *arguments,
-            ],
+            [command, playbook or scenario / "converge.yml", *inventory, *arguments],
             cwd=PROJECT,
-            env={
-                **os.environ,
-                "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
-                "ANSIBLE_NOCOLOR": "1",
-                **(environment or {}),
-            },
+            env={**own, **settings, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
