@@ -53,7 +53,7 @@ def converge(request: pytest.FixtureRequest) -> Converge:
 
     def run(*arguments: str, playbook: Path | None = None, environment: dict[str, str] | None = None) -> Run:
         command = Path(sys.executable).parent / "ansible-playbook"
-        inventory = [] if "-i" in arguments else ["-i", PROJECT / "inventories/demo"]
+        inventory = [] if "-i" in arguments else ["-i", str(PROJECT / "inventories/demo")]
         colour = ("ANSIBLE_FORCE_COLOR", "PY_COLORS")
         own = {name: value for name, value in os.environ.items() if name not in colour}
         settings = {"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
