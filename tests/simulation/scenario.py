@@ -39,7 +39,7 @@ def main() -> int:
             host.up(NAME, ssh_port, state=state)
             host.seed(NAME, state)
             commit, _started = hub.ensure(own, hub_port)
-            write(state.root / "ssh" / "config", ssh_config(state, ssh_port))
+            write(own.root / "ssh_config", ssh_config(state, ssh_port))
             say(f"scenario: host on 127.0.0.1:{ssh_port}, Hub on 127.0.0.1:{hub_port} at {commit}")
         elif sys.argv[1:] == ["down"]:
             hub.stop(own)

@@ -152,7 +152,7 @@ def test_engine_that_dies_after_start_ends_with_status_zero() -> None:
     assert cause.as_result() == {
         "class": "engine_error",
         "message": "RuntimeError: expected scalar type BFloat16 but found Float8_e4m3fn",
-        "hint": "No kernel serves the declared FP8 KV cache; use the model's own dtype",
+        "hint": "No kernel serves the declared FP8 KV cache; set kimi_model_kv_cache: model_dtype",
     }
 
 
