@@ -119,8 +119,11 @@ kv_cache_dtype:
   description: What vLLM makes of C(--kv-cache-dtype auto); V(auto) is the model's own dtype.
   returned: success
   type: dict
-  sample: {before: fp8_e4m3, after: auto}
+  sample: {published: fp8_e4m3, before: fp8_e4m3, after: auto}
   contains:
+    published:
+      description: With the files as they were published.
+      type: str
     before:
       description: With the files as they were found.
       type: str
@@ -131,6 +134,11 @@ decided_by:
   description:
     - What decided RV(kv_cache_dtype.before), as file#JSON-pointer. The key that counts, else the block that is read and
       asks for nothing; null when the checkpoint has no such block.
+  returned: success
+  type: str
+  sample: config.json#/quantization_config/kv_cache_scheme
+published_by:
+  description: What decided RV(kv_cache_dtype.published), in the form of RV(decided_by).
   returned: success
   type: str
   sample: config.json#/quantization_config/kv_cache_scheme
@@ -177,8 +185,13 @@ def run(module: AnsibleModule) -> dict[str, Any]:
     result: dict[str, Any] = {
         "changed": any(file["changed"] for file in files),
         "files": files,
-        "kv_cache_dtype": {"before": patch.before.dtype, "after": patch.after.dtype},
+        "kv_cache_dtype": {
+            "published": patch.published.dtype,
+            "before": patch.before.dtype,
+            "after": patch.after.dtype,
+        },
         "decided_by": patch.before.decided_by,
+        "published_by": patch.published.decided_by,
         "notes": patch.notes,
     }
     if module._diff:

@@ -50,9 +50,10 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Patch:
-    """What a run changes, or would change, and what the engine makes of `auto` before and after."""
+    """What a run changes, or would change, and what the engine makes of `auto` as published, before and after."""
 
     files: list[FileChange]
+    published: Resolution
     before: Resolution
     after: Resolution
     notes: list[str]
@@ -145,10 +146,11 @@ def _describe(plan: _Plan, rules: ResolverRules, scale_tensors: int | None) -> P
         FileChange(name, plan.current[name].data.decode(), plan.target[name].data.decode(), plan.edits_shown(name))
         for name in sorted(plan.current)
     ]
+    published = interpret(_contents(plan.published), rules)
     before = interpret(_contents(plan.current), rules)
     after = interpret(_contents(plan.target), rules)
     notes = notes_on(_contents(plan.target), after, rules, scale_tensors)
-    return Patch(files, before.resolution, after.resolution, notes)
+    return Patch(files, published.resolution, before.resolution, after.resolution, notes)
 
 
 def _carry_out(state: PatchState, plan: _Plan) -> None:

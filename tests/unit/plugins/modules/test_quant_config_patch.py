@@ -45,7 +45,7 @@ def test_the_result_and_the_second_run(run_module: RunModule, folder: Path) -> N
         },
         {"path": "hf_quant_config.json", "changed": False, "edits": []},
     ]
-    assert result["kv_cache_dtype"] == {"before": "fp8_e4m3", "after": "auto"}
+    assert result["kv_cache_dtype"] == {"published": "fp8_e4m3", "before": "fp8_e4m3", "after": "auto"}
     assert result["decided_by"] == f"config.json#{POINTER}"
     (diff,) = result["diff"]
     assert (diff["before"], diff["after"]) == (CONFIG, (folder / "config.json").read_text())
@@ -54,7 +54,8 @@ def test_the_result_and_the_second_run(run_module: RunModule, folder: Path) -> N
     again = run_module("quant_config_patch", {"path": str(folder)}, diff=True)
     assert not again["changed"]
     assert again["diff"] == []
-    assert again["kv_cache_dtype"] == {"before": "auto", "after": "auto"}
+    assert again["kv_cache_dtype"] == {"published": "fp8_e4m3", "before": "auto", "after": "auto"}
+    assert again["published_by"] == f"config.json#{POINTER}"
 
     back = run_module("quant_config_patch", {"path": str(folder), "kv_cache": "checkpoint"})
     assert back["changed"]
