@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
+
+# Read when torch is loaded: threads that wait must not burn the cores that others share with the training.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from .answering import MIN_MARGIN, examine
 from .architecture import text_config
