@@ -19,7 +19,7 @@ test: $(VENV)/.complete
 	$(VENV)/bin/python tests/tiers.py
 
 test-unit: $(VENV)/.complete
-	$(VENV)/bin/python -m pytest tests/unit
+	$(VENV)/bin/python -m pytest -m "not slow and not long" tests/unit
 
 lint: $(VENV)/.complete
 	$(VENV)/bin/python tests/tiers.py static lint docs

@@ -16,6 +16,8 @@ import pytest
 from simulation.cards.beside import HERE, SimulatedCards
 from simulation.cards.proc import FakeProc
 
+pytestmark = pytest.mark.slow
+
 REAL = Path(__file__).resolve().parents[1] / "data" / "gpu"
 CSV = "--format=csv,noheader,nounits"
 

@@ -19,6 +19,8 @@ from simulation.host import requirements
 from simulation.host.commands import HostError
 from simulation.host.state import CLONE, State
 
+pytestmark = pytest.mark.slow
+
 PINS = """\
 ansible-core==2.19.14 ; python_full_version < '3.12' \\
     --hash=sha256:aa \\

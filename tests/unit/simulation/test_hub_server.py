@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from simulation.hub import Hub, Snapshot, client_environment
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = "org/tiny-model"
 TESTS = Path(__file__).resolve().parents[2]
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from simulation.cards.beside import HERE, SimulatedCards
 
+pytestmark = pytest.mark.slow
+
 RunModule = Callable[..., dict[str, Any]]
 
 

@@ -15,6 +15,8 @@ from ansible_collections.blackwell.serving.plugins.modules import gpu_reclaim
 from simulation.cards.beside import HERE, SimulatedCards
 from simulation.cards.proc import FakeProc, unit_line
 
+pytestmark = pytest.mark.slow
+
 RunModule = Callable[..., dict[str, Any]]
 
 

@@ -19,6 +19,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.hub import retry
 from simulation.hub import Hub, Snapshot, client_environment
 from simulation.hub.samples import REPOSITORY, SHARDS, actions, make_repository, same_files, state_of
 
+pytestmark = pytest.mark.slow
+
 RunModule = Callable[..., dict[str, Any]]
 TESTS = Path(__file__).resolve().parents[3]
 TASK = """

@@ -24,6 +24,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch_state import STATE_FOLDER
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[5]
 
 CONFIG = """{\r

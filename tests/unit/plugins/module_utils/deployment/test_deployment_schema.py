@@ -15,6 +15,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.deployment.valid
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[5]
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 JSON = st.recursive(

@@ -20,6 +20,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.gpu.smi_csv impo
 from simulation.cards.beside import SimulatedCards
 from simulation.cards.proc import FakeProc, unit_line
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).resolve().parents[3] / "data" / "gpu"
 LOST = "Unable to determine the device handle for GPU0000:BA:00.0: Unknown Error"
 CARD = "GPU-7c1e90b4-35da-4f82-91b6-0d2a84c7e5f3"

@@ -23,6 +23,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.gpu.units import
 from simulation.cards.beside import SimulatedCards
 from simulation.cards.proc import FakeProc, unit_line
 
+pytestmark = pytest.mark.slow
+
 ME = str(os.getuid())
 GLM5 = "vllm-glm5.service"
 NOBODY = 2**22 + 1  # beyond every kernel's pid_max: an invented process that is signalled must not be a real one

@@ -20,6 +20,8 @@ from simulation.hub import Hub, Snapshot
 from simulation.hub.faults import Record
 from simulation.hub.samples import REPOSITORY, SHARDS, actions, same_files, state_of
 
+pytestmark = pytest.mark.slow
+
 Fetch = Callable[..., dict[str, Any]]
 OWN = ".cache/huggingface/blackwell.serving"
 INDEX = "model.safetensors.index.json"

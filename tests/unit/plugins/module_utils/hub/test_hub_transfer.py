@@ -21,6 +21,8 @@ from simulation.hub import Hub, Snapshot
 from simulation.hub.faults import Record
 from simulation.hub.samples import REPOSITORY, SHARDS, actions, same_files
 
+pytestmark = pytest.mark.slow
+
 Fetch = Callable[..., dict[str, Any]]
 SHARD = SHARDS[0]
 
