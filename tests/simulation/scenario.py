@@ -17,9 +17,10 @@ from . import host
 from .driver import hub
 from .host.commands import HostError, complain, say
 from .host.ssh import USER
-from .host.state import State, write
+from .host.state import CLONE, State, write
 
 NAME = "serving-molecule"
+LOGS = CLONE / ".cache/molecule"  # where .config/molecule/config.yml lets Ansible write what it shows
 
 
 def ssh_config(state: State, port: int) -> str:
@@ -36,6 +37,7 @@ def main() -> int:
     ssh_port, hub_port = int(os.environ["DEMO_SSH_PORT"]), int(os.environ["DEMO_HUB_PORT"])
     try:
         if sys.argv[1:] == ["up"]:
+            LOGS.mkdir(parents=True, exist_ok=True)
             host.up(NAME, ssh_port, state=state)
             host.seed(NAME, state)
             commit, _started = hub.ensure(own, hub_port)
