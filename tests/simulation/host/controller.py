@@ -18,11 +18,6 @@ from .commands import HostError, as_root, run
 
 CODENAME = "bookworm"
 CA_BUNDLE = "/etc/controller/ca-certificates.crt"  # where the host sees the controller's bundle
-DEFAULT_SOURCES = (
-    f"deb http://deb.debian.org/debian {CODENAME} main\n"
-    f"deb http://deb.debian.org/debian {CODENAME}-updates main\n"
-    f"deb http://deb.debian.org/debian-security {CODENAME}-security main\n"
-)
 CA_VARIABLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 PASSED_VARIABLES = (
     "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT",
@@ -58,13 +53,13 @@ def registries(environ: Mapping[str, str] = os.environ) -> Registries:
 
 
 def apt_sources() -> str:
-    """One-line sources of Debian's own archive as this machine reaches it; the public archive where it uses none
-    (Ubuntu). Third-party repositories of the controller are left out."""
+    """One-line sources of Debian's own archive as this machine reaches it; empty where it uses none (Ubuntu), which
+    means mmdebstrap's own default. Third-party repositories of the controller are left out."""
     own = _own_sources()
     if not own and CODENAME in _os_release():
         run(as_root(["apt-get", "update"]), timeout=300)  # a release's origin is known only after the first one
         own = _own_sources()
-    return own or DEFAULT_SOURCES
+    return own
 
 
 def _own_sources() -> str:

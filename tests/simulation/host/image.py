@@ -116,4 +116,4 @@ def mmdebstrap(sources: Path, registries: Registries) -> list[str]:
     argv += [f"--setup-hook=copy-in {shlex.quote(str(path))} /etc/apt" for path in credentials]
     argv += [f'--customize-hook=rm -rf "$1"/etc/apt/{path.name}' for path in credentials]
     argv += [f'--customize-hook=sh {shlex.quote(str(CUSTOMIZE))} "$1"']
-    return [*argv, CODENAME, "-", str(sources)]
+    return [*argv, CODENAME, "-", *([str(sources)] if registries.apt_sources else [])]

@@ -21,11 +21,12 @@ def archive(port: int, client_key: str, host_key: tuple[str, str], registries: R
         "etc/ssh/authorized_keys/ops": (client_key + "\n", 0o644),
         "etc/ssh/ssh_host_ed25519_key": (private, 0o600),
         "etc/ssh/ssh_host_ed25519_key.pub": (public + "\n", 0o644),
-        "etc/apt/sources.list": (registries.apt_sources, 0o644),
         "etc/apt/apt.conf.d/90controller": (registries.apt_options, 0o600),
         # ssh and sudo sessions read it through pam_env, as root; an index may carry a password in its address
         "etc/environment": ("".join(line + "\n" for line in lines), 0o600),
     }
+    if registries.apt_sources:  # else those that mmdebstrap wrote
+        files["etc/apt/sources.list"] = (registries.apt_sources, 0o644)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, (content, mode) in files.items():
