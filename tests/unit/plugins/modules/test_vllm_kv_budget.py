@@ -75,7 +75,7 @@ def test_data_gives_what_the_folder_gives(run_module: RunModule, tmp_path: Path)
 
     def budget(arguments: dict[str, Any], *, check: bool = False) -> dict[str, Any]:
         result = run_module("vllm_kv_budget", {**arguments, **CAPACITY_190K}, check=check)
-        del result["invocation"]
+        result.pop("invocation", None)  # ansible-core 2.21 no longer returns it
         return result
 
     by_path = budget({"path": str(folder)})
