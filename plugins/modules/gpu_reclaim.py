@@ -202,7 +202,7 @@ survivors:
   type: list
   elements: dict
   contains: *process
-skipped:
+not_signalled:
   description: Processes that were not signalled because their pid belonged to another one by then (C(pid_reused)).
   returned: when the cards could be read
   type: list

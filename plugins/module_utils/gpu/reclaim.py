@@ -147,7 +147,7 @@ def reclaim(
         "terminated": [],
         "killed": [],
         "survivors": [],
-        "skipped": [],
+        "not_signalled": [],
         "removed_segments": [],
         "left_segments": [],
     }
@@ -191,7 +191,7 @@ def _end(selection: Selection, table: ProcessTable, settings: Settings, result: 
     ended = ending.end(selection.targets, table, settings.term_timeout, settings.kill_timeout)
     result["terminated"] = selection.target_entries(ended.terminated)
     result["killed"] = selection.target_entries(ended.killed)
-    result["skipped"] = [{**selection.entries[pid], "reason": reason} for pid, reason in ended.skipped.items()]
+    result["not_signalled"] = [{**selection.entries[pid], "reason": reason} for pid, reason in ended.skipped.items()]
     survivors = []
     for entry in selection.target_entries(ended.survivors):
         state, function = table.stuck_in(entry["pid"])
