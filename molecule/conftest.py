@@ -48,11 +48,16 @@ Converge = Callable[..., Run]
 
 @pytest.fixture(scope="module")
 def converge(request: pytest.FixtureRequest) -> Converge:
-    """converge("-e", "vllm_service_port=1", playbook=...) -> Run."""
+    """converge("-e", "vllm_service_port=1", playbook=...) -> Run, by the Ansible of these tests or of `venv`."""
     scenario = Path(request.path).parents[1]
 
-    def run(*arguments: str, playbook: Path | None = None, environment: dict[str, str] | None = None) -> Run:
-        command = Path(sys.executable).parent / "ansible-playbook"
+    def run(
+        *arguments: str,
+        playbook: Path | None = None,
+        environment: dict[str, str] | None = None,
+        venv: Path = Path(sys.prefix),
+    ) -> Run:
+        command = venv / "bin/ansible-playbook"
         inventory = [] if "-i" in arguments else ["-i", str(PROJECT / "inventories/demo")]
         colour = ("ANSIBLE_FORCE_COLOR", "PY_COLORS")
         own = {name: value for name, value in os.environ.items() if name not in colour}

@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,12 +122,23 @@ def test_the_key_is_in_no_output_at_the_highest_verbosity(host: Host, converge: 
     assert SECRET not in host.check_output("journalctl --no-pager --output=cat")
 
 
-def test_the_inventory_of_the_real_host_goes_the_same_road(converge: Converge) -> None:
-    """Address and size of the demo as extra vars, everything else from inventories/blackwell."""
+@pytest.fixture(scope="module")
+def ansible_core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment that holds ansible-core and what it needs, and nothing else."""
+    venv = tmp_path_factory.mktemp("ansible-core")
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True, timeout=120)
+    pip = [venv / "bin/python", "-m", "pip", "install", "--quiet", "--require-hashes"]
+    subprocess.run([*pip, "--requirement", PROJECT / "requirements-core.txt"], check=True, timeout=600)
+    return venv
+
+
+def test_the_inventory_of_the_real_host_goes_the_same_road(converge: Converge, ansible_core: Path) -> None:
+    """Address and size of the demo as extra vars, everything else from inventories/blackwell, by ansible-core alone."""
     variables = PROJECT / "inventories/demo/group_vars/llm_hosts"
     again = converge(
         "-i", str(PROJECT / "inventories/blackwell"),
         "-e", f"@{variables}/connection.yml", "-e", f"@{variables}/deployment.yml", playbook=SITE,
+        venv=ansible_core,
     )  # fmt: skip
     assert again.status == 0, again.output[-3000:]
     assert again.changed == []

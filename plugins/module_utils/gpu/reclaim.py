@@ -84,7 +84,8 @@ def _refuse(cards: Sequence[Card], selection: Selection, exempt: set[int], setti
             f"{len(selection.foreign)} processes on the chosen cards are not ours to end; nothing was touched",
             where=f"GPU {', '.join(map(str, sorted(selection.gpus_of(selection.foreign))))}",
             why="\n" + owner_table(selection.foreign),
-            remedy="Ask their owners, choose other cards with the option gpus, or add a rule to the option allow",
+            remedy="Ask their owners, choose other cards with the option gpus (gpu_cleanup_gpus of the role), or add a rule to "
+            "the option allow (gpu_cleanup_allow)",
         )
     unreadable = [card for card in cards if card.used_bytes is None and card.index not in exempt]
     if unreadable:
@@ -93,7 +94,8 @@ def _refuse(cards: Sequence[Card], selection: Selection, exempt: set[int], setti
             "the memory of a card cannot be read, so it can never be proven free; nothing was touched",
             where="nvidia-smi, field memory.used",
             why="; ".join(told),
-            remedy="Look at `nvidia-smi -q` and `dmesg`; leave the card out with the option gpus",
+            remedy="Look at `nvidia-smi -q` and `dmesg`; leave the card out with the option gpus "
+            "(gpu_cleanup_gpus of the role)",
         )
     others = [process for process in selection.targets if process.uid != os.geteuid()]
     if others and os.geteuid() != 0:
