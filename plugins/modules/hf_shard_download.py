@@ -156,6 +156,24 @@ options:
       - Send no request. The task fails unless all files are there and the manifest is of this revision.
     type: bool
     default: false
+  progress_file:
+    description:
+      - File that says how far the run is, for whoever wants to show it, such as the action plugin of this module.
+      - It is replaced as a whole about twice a second while the module runs, and removed at the end, whatever the end
+        is; after C(kill -9) it stays as it was. Its folder has to exist. A file that cannot be written does not fail
+        the task. In check mode it is not written.
+      - One JSON object. C(state) is C(resolving), C(waiting) (for another writer), C(hashing) (looking at what
+        is on disk), C(downloading) or C(verifying).
+      - C(bytes) and C(shards) have C(done) and C(total), of all wanted files; while C(downloading), bytes that are
+        on disk or in parts are done.
+      - C(rate_bytes_per_s) is that of the last ten seconds; C(eta_s) are the seconds to the end of the state, or null.
+      - C(file) is the file that moved last, C(writer) the other writer that is waited for, each null without one.
+      - C(at) is the unix time of writing; it goes on as long as the module lives.
+      - |
+        Example: C({"state": "downloading", "bytes": {"done": 41000000, "total": 591030000000}, "shards": {"done": 0,
+        "total": 119}, "rate_bytes_per_s": 490000000, "eta_s": 1206, "file": "model-00001-of-00119.safetensors",
+        "writer": null, "at": 1790000000.123})
+    type: path
   owner:
     description: Owner of O(dest), of its folders and of the files, as a name or a number.
     type: str
@@ -354,6 +372,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.shard
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api, Listing
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.client import HubClient
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.download import Surroundings, download
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.progress import Progress
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.retry import Retry, timed
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.transport import Session
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.wanted import Wanted
@@ -380,6 +399,7 @@ ARGUMENTS = {
     "timeout": {"type": "float", "default": 0},
     "stall_timeout": {"type": "float", "default": 60},
     "offline": {"type": "bool", "default": False},
+    "progress_file": {"type": "path"},
     "owner": {"type": "str"},
     "group": {"type": "str"},
     "mode": {"type": "raw"},
@@ -395,11 +415,12 @@ def set_attributes(module: AnsibleModule, path: str, is_folder: bool) -> bool:
     return bool(module.set_mode_if_different(path, mode, changed))
 
 
-def listing(module: AnsibleModule, session: Session, retry: Retry) -> Listing:
+def listing(module: AnsibleModule, session: Session, retry: Retry, progress: Progress) -> Listing:
     """The host's huggingface_hub; in check mode, where it may not be installed yet, the standard library."""
     if module.check_mode:
         return Api(session, module.params["repo_id"], retry)
-    respawn_into(module, module.params["python"])
+    with progress.left_to_another_process():
+        respawn_into(module, module.params["python"])
     try:
         return HubClient(session, module.params["repo_id"], retry)
     except ImportError as error:
@@ -419,13 +440,15 @@ def main() -> None:
         )
         session = Session(options["endpoint"], options["token"] or None, stall_s=options["stall_timeout"])
         retry = timed(options["timeout"])
+        progress = Progress(None if module.check_mode else options["progress_file"])
         around = Surroundings(
             session,
             retry,
-            partial(listing, module, session, retry),
+            partial(listing, module, session, retry, progress),
             read_header,
             lambda folder: inspect_shards(Path(folder)).corrupt,
             partial(set_attributes, module),
+            progress,
         )
         result = download(wanted, around)
         if not module._diff:

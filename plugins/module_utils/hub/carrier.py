@@ -46,7 +46,11 @@ class Carrier:
 
     def carry_out(self) -> None:
         dest = self.plan.dest
+        progress = self.transfer.progress
+        progress.begin("downloading", {finding.file.path: finding.file.size for finding in self.plan.findings})
         for finding in self.plan.findings:
+            if not finding.to_fetch:
+                progress.finish(finding.file.path)
             if finding.stamp is not None:
                 self.goal.stamps[finding.file.path] = finding.stamp
         self.goal.save(dest)
@@ -101,6 +105,7 @@ class Carrier:
         for file, stamp in fetched:
             self.goal.stamps[file.path] = stamp
             self.done.append(file.path)
+            self.transfer.progress.finish(file.path)
             write_metadata(self.plan.dest, self.goal.commit, file)
         if time.monotonic() - self._saved_at > SAVE_EVERY_S:
             self.goal.save(self.plan.dest)

@@ -24,10 +24,11 @@ from .patches import read_patches
 from .paths import OWN_STATE, destination, refuse_collisions, refuse_escapes, selected
 from .pin import pin
 from .plan import Plan, make_plan
+from .progress import Progress
 from .report import bytes_of, cleared_of, difference, files_of, notes_on, shards_of, verified_by
 from .retry import Retry
 from .space import refuse_too_little_space, refuse_unwritable
-from .survey import CheckStructure, Surveyor
+from .survey import SHARD_SUFFIX, CheckStructure, Surveyor
 from .transfer import Throttle, Transfer
 from .transport import Session
 from .wanted import Wanted
@@ -41,6 +42,7 @@ class Surroundings:
     check_structure: raises a ServingError for a file that is not a whole safetensors file
     check_index:     [{path, why}] of shards of a folder that disagree with its index
     set_attributes:  (path, is_folder) -> whether owner, group or mode are, or would be, changed
+    progress:        told how far the run is
     """
 
     session: Session
@@ -49,6 +51,7 @@ class Surroundings:
     check_structure: CheckStructure
     check_index: Callable[[Path], Sequence[dict[str, str]]]
     set_attributes: Callable[[str, bool], bool]
+    progress: Progress
 
 
 def download(wanted: Wanted, around: Surroundings) -> dict[str, Any]:
@@ -56,8 +59,14 @@ def download(wanted: Wanted, around: Surroundings) -> dict[str, Any]:
     started = time.monotonic()
     checked_repo_id(wanted.repo_id)
     dest = destination(wanted.dest)
+    with around.progress:
+        return _download(wanted, around, dest, started)
+
+
+def _download(wanted: Wanted, around: Surroundings, dest: Path, started: float) -> dict[str, Any]:
     waited: list[str] = []
     while True:
+        around.progress.begin("resolving")
         notes: list[str] = []
         known = Manifest.load(dest)
         goal = pin(wanted, known, dest, around.listing, notes)
@@ -65,7 +74,7 @@ def download(wanted: Wanted, around: Surroundings) -> dict[str, Any]:
             notes += [f"another writer is active: {writer}" for writer in [active_writer(dest)] if writer]
             plan = _plan(wanted, around, dest, goal, known)
             return _Run(wanted, around, dest, notes, plan, None, started).carry_out()
-        with _only_writer(wanted, goal, dest, around.retry) as lock:
+        with _only_writer(wanted, goal, dest, around) as lock:
             waited += [lock.note] if lock.note else []
             if Manifest.load(dest) != known:
                 continue  # another run has changed it meanwhile: decide again, without the lock
@@ -74,7 +83,7 @@ def download(wanted: Wanted, around: Surroundings) -> dict[str, Any]:
             return _Run(wanted, around, dest, notes, plan, lock, started).carry_out()
 
 
-def _only_writer(wanted: Wanted, goal: Manifest, dest: Path, retry: Retry) -> WriterLock:
+def _only_writer(wanted: Wanted, goal: Manifest, dest: Path, around: Surroundings) -> WriterLock:
     """The lock, after the checks that need no look at the files; the destination exists from here on."""
     refuse_unwritable(dest)
     if not dest.exists():
@@ -83,7 +92,13 @@ def _only_writer(wanted: Wanted, goal: Manifest, dest: Path, retry: Retry) -> Wr
         refuse_too_little_space(dest, total, len(paths), wanted.min_free_bytes)
     refuse_escapes(dest, [])
     make_folders(dest / OWN_STATE / "parts")
-    return WriterLock(dest, wait=wanted.wait_for_lock, timeout=wanted.lock_timeout, check=retry.check)
+    return WriterLock(
+        dest,
+        wait=wanted.wait_for_lock,
+        timeout=wanted.lock_timeout,
+        check=around.retry.check,
+        tell=lambda writer: around.progress.begin("waiting", writer=writer),
+    )
 
 
 def _plan(wanted: Wanted, around: Surroundings, dest: Path, goal: Manifest, known: Manifest | None) -> Plan:
@@ -97,7 +112,7 @@ def _plan(wanted: Wanted, around: Surroundings, dest: Path, goal: Manifest, know
         )
     refuse_collisions(paths)
     refuse_escapes(dest, paths)
-    surveyor = Surveyor(dest, wanted.verify, goal, around.check_structure, around.retry.check)
+    surveyor = Surveyor(dest, wanted.verify, goal, around.check_structure, around.retry.check, around.progress)
     findings = surveyor.survey([goal.files[path] for path in paths], wanted.max_workers)
     return make_plan(dest, goal, known, findings, prune=wanted.prune)
 
@@ -122,6 +137,7 @@ class _Run:
             self.dest,
             self.around.retry,
             Throttle(wanted.rate_limit_bytes_per_s, self.around.retry.stop),
+            self.around.progress,
         )
         carrier = Carrier(plan, transfer, wanted.max_workers)
         begun = time.monotonic()
@@ -160,6 +176,8 @@ class _Run:
         return any(finding.file.path == INDEX and not finding.to_fetch for finding in self.plan.findings)
 
     def _refuse_disagreement(self) -> None:
+        shards = {f.file.path: f.file.size for f in self.plan.findings if f.file.path.endswith(SHARD_SUFFIX)}
+        self.around.progress.begin("verifying", shards)
         disagreements = self.around.check_index(self.dest)
         if disagreements:
             raise ServingError(

@@ -91,15 +91,15 @@ def hasher_for(file: RemoteFile) -> ContentHasher:
 
 
 def hash_file(
-    path: str | os.PathLike[str], hasher: ContentHasher, *, check: Callable[[], None] = lambda: None
+    path: str | os.PathLike[str], hasher: ContentHasher, *, each: Callable[[int], None] = lambda length: None
 ) -> ContentHasher:
-    """Feed the whole file to the hasher in bounded memory; `check` is called between reads and may raise."""
+    """Feed the whole file to the hasher in bounded memory; `each` gets the length of every read and may raise."""
     buffer = bytearray(4 * BUFFER_BYTES)
     view = memoryview(buffer)
     with open(path, "rb", buffering=0) as stream:
         while count := stream.readinto(buffer):
             hasher.update(view[:count])
-            check()
+            each(count)
     return hasher
 
 

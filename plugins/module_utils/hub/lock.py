@@ -27,7 +27,12 @@ from ..errors import ServingError
 from .paths import OWN_STATE, STATE
 
 POLL_S = 0.2
+Tell = Callable[[str], None]
 UNKNOWN = "a process that did not say which"
+
+
+def no_one(writer: str) -> None:
+    """Nobody wants to know."""
 
 
 class WriterLock:
@@ -36,10 +41,13 @@ class WriterLock:
     wait:    wait for another writer, or fail
     timeout: longest wait in seconds, 0 = as long as the other one lives
     check:   called while waiting; may raise
+    tell:    called with the other writer whenever that becomes known
     """
 
-    def __init__(self, dest: Path, *, wait: bool, timeout: float, check: Callable[[], None]) -> None:
-        self._dest, self._wait, self._timeout, self._check = dest, wait, timeout, check
+    def __init__(
+        self, dest: Path, *, wait: bool, timeout: float, check: Callable[[], None], tell: Tell = no_one
+    ) -> None:
+        self._dest, self._wait, self._timeout, self._check, self._tell = dest, wait, timeout, check, tell
         self._path = dest / OWN_STATE / "lock"
         self._descriptor = -1
         self._announced = False
@@ -50,6 +58,8 @@ class WriterLock:
         other = None
         while (writer := self._try()) is not None:
             if other is None or writer != UNKNOWN:  # the last look may come when the owner is just gone
+                if self._wait and writer != other:
+                    self._tell(writer)
                 other = writer
             waited = time.monotonic() - start
             if not self._wait or (self._timeout and waited > self._timeout):

@@ -54,7 +54,7 @@ class Part:
         if self.offset > file.size:
             self.restart()
         elif self.offset:
-            hash_file(self._path, self._hasher, check=check)
+            hash_file(self._path, self._hasher, each=lambda length: check())
             self._stream.seek(0, os.SEEK_END)
         self.resumed = self.offset
 

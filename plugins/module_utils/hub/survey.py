@@ -18,6 +18,7 @@ from ..errors import ServingError
 from .identity import RemoteFile, hash_file, hasher_for
 from .manifest import Manifest, Stamp
 from .patches import Patch, is_patched, read_patches
+from .progress import Progress
 
 SHARD_SUFFIX = ".safetensors"
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -51,6 +52,7 @@ class Surveyor:
                      byte is hashed again) or structure (safetensors headers and sizes; data is not read)
     check_structure: raises a ServingError for a file that is not a whole safetensors file
     check:           called between reads; may raise to end the survey
+    progress:        told of every file and every read
     """
 
     dest: Path
@@ -58,11 +60,19 @@ class Surveyor:
     manifest: Manifest
     check_structure: CheckStructure
     check: Callable[[], None]
+    progress: Progress
 
     def survey(self, files: Sequence[RemoteFile], workers: int) -> list[Finding]:
         patches = read_patches(self.dest)
+        self.progress.begin("hashing", {file.path: file.size for file in files})
+
+        def look(file: RemoteFile) -> Finding:
+            finding = self.look(file, patches.get(file.path))
+            self.progress.finish(file.path)
+            return finding
+
         with ThreadPoolExecutor(max_workers=workers) as pool:
-            return list(pool.map(lambda file: self.look(file, patches.get(file.path)), files))
+            return list(pool.map(look, files))
 
     def look(self, file: RemoteFile, patch: Patch | None) -> Finding:
         path = self.dest / file.path
@@ -91,7 +101,7 @@ class Surveyor:
             return Finding(file, "bad", _wrong_size(path, status.st_size, file.size))
         if self.verify == "structure" and file.path.endswith(SHARD_SUFFIX):
             return self._with_structure(Finding(file, "adopted", stamp=Stamp.of(status, file, hashed=False)), path)
-        hasher = hash_file(path, hasher_for(file), check=self.check)
+        hasher = hash_file(path, hasher_for(file), each=self.progress.reading(file.path, self.check))
         if not hasher.is_content_of(file):
             return Finding(file, "bad", "its bytes are not those that the repository publishes")
         stamp = Stamp.of(status, file, hashed=True)

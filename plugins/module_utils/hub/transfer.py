@@ -20,6 +20,7 @@ from .api import file_url
 from .identity import BUFFER_BYTES, RemoteFile
 from .manifest import Stamp
 from .part import Part
+from .progress import Progress
 from .retry import Retry
 from .transport import ConnectionTrouble, HubAnswer, Session, trouble
 
@@ -71,6 +72,7 @@ class Transfer:
     dest: Path
     retry: Retry
     throttle: Throttle
+    progress: Progress
     counter: Counter = field(default_factory=Counter)
 
     def fetch(self, file: RemoteFile) -> Stamp:
@@ -78,6 +80,7 @@ class Transfer:
         try:
             with Part(self.dest, file, self.retry.check) as part:
                 self.counter.add(resumed=part.resumed)
+                self.progress.advance(file.path, part.offset)
                 self._complete(file, part)
                 return Stamp.of(part.take_its_name(), file, hashed=True)
         except OSError as error:
@@ -137,6 +140,7 @@ class Transfer:
                     raise ConnectionTrouble(f"the body ended at byte {part.offset} of {file.size}", answered=True)
                 part.append(buffer[:count])
                 self.counter.add(received=count)
+                self.progress.advance(file.path, part.offset, count)
                 self.throttle.pass_on(count)
                 self.retry.check()
 

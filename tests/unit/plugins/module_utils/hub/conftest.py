@@ -15,6 +15,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.hub import lock 
 from ansible_collections.blackwell.serving.plugins.module_utils.hub import retry as retry_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.download import Surroundings, download
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.progress import Progress
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.retry import Retry
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.transport import Session
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.wanted import Wanted
@@ -53,6 +54,7 @@ def fetch(hub: Hub, dest: Path) -> Fetch:
         deadline: float | None = None,
         token: str | None = None,
         stall_s: float = 10.0,
+        progress_file: str | None = None,
         set_attributes: Callable[[str, bool], bool] = lambda path, is_folder: False,
         **options: Any,
     ) -> dict[str, Any]:
@@ -66,6 +68,7 @@ def fetch(hub: Hub, dest: Path) -> Fetch:
             read_header,
             lambda path: inspect_shards(path).corrupt,
             set_attributes,
+            Progress(progress_file),
         )
         return download(wanted, around)
 
