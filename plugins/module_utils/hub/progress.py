@@ -6,7 +6,8 @@
 """How far a run is, for whoever looks: a small JSON file that is replaced twice a second and removed at the end.
 
     {"state": "downloading", "bytes": {"done": 1, "total": 9}, "shards": {"done": 0, "total": 3},
-     "rate_bytes_per_s": 1, "eta_s": 8, "file": "model-00001-of-00003.safetensors", "writer": null, "at": 1790000000.0}
+     "rate_bytes_per_s": 1, "eta_s": 8, "file": "model-00001-of-00003.safetensors", "writer": null, "pid": 42,
+     "at": 1790000000.0}
 
 state:             resolving, waiting (for another writer), hashing, downloading or verifying
 bytes:             of the wanted files: looked at (hashing, verifying), or on disk and in parts (downloading)
@@ -15,6 +16,7 @@ rate_bytes_per_s:  of the last ten seconds; 0 while nothing moves
 eta_s:             seconds to the end of this state, null while unknown
 file:              the file that moved last, or null
 writer:            who is waited for, or null
+pid:               the process that writes the file, so that whoever waits for it can find its progress
 at:                unix time of writing; it goes on while the process lives, also when nothing moves
 """
 
@@ -94,6 +96,7 @@ class Progress:
                 "eta_s": int((total - done) / rate) if rate >= 1 else None,
                 "file": self._file,
                 "writer": self._writer,
+                "pid": os.getpid(),
                 "at": round(time.time(), 3),
             }
 

@@ -20,7 +20,7 @@ from simulation.hub import Hub
 from simulation.hub.samples import SHARDS, state_of
 
 Fetch = Callable[..., dict[str, Any]]
-KEYS = {"state", "bytes", "shards", "rate_bytes_per_s", "eta_s", "file", "writer", "at"}
+KEYS = {"state", "bytes", "shards", "rate_bytes_per_s", "eta_s", "file", "writer", "pid", "at"}
 
 
 def seen_during(path: Path, work: Callable[[], object]) -> list[dict[str, Any]]:
