@@ -364,11 +364,9 @@ writer:
 
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_required_lib
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.safetensors_header import read_header
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.shards import inspect_shards
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api, Listing
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.client import HubClient
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.download import Surroundings, download
@@ -446,7 +444,6 @@ def main() -> None:
             retry,
             partial(listing, module, session, retry, progress),
             read_header,
-            lambda folder: inspect_shards(Path(folder)).corrupt,
             partial(set_attributes, module),
             progress,
         )

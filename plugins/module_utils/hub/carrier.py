@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..errors import ServingError
@@ -23,6 +23,7 @@ from .identity import RemoteFile
 from .index import INDEX, shards_of_index
 from .manifest import Manifest, Stamp
 from .plan import Plan
+from .structure import Structure
 from .survey import SHARD_SUFFIX, Finding
 from .transfer import Transfer, WrongBytes
 
@@ -36,6 +37,8 @@ class Carrier:
     plan: Plan
     transfer: Transfer
     workers: int
+    structure: Structure
+    notes: list[str]
     done: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     _saved_at: float = 0.0
@@ -55,17 +58,26 @@ class Carrier:
                 self.goal.stamps[finding.file.path] = finding.stamp
         self.goal.save(dest)
         try:
-            for path, _bytes in self.plan.cleared:
-                path.unlink(missing_ok=True)
             to_fetch = self.plan.to_fetch
             self._fetch([finding.file for finding in to_fetch if not finding.file.path.endswith(SHARD_SUFFIX)])
             check_index(dest, self.goal, self.plan.findings)
             self._fetch([finding.file for finding in to_fetch if finding.file.path.endswith(SHARD_SUFFIX)])
             self._remove()
+            self.compare_shards()
         finally:
             self.goal.save(dest)
         for finding in self.plan.stale_metadata():
             write_metadata(dest, self.goal.commit, finding.file)
+
+    def compare_shards(self) -> None:
+        """All wanted shards are on disk: headers and index must agree. What agrees is noted for later runs."""
+        shards = {f.file.path: f.file.size for f in self.plan.findings if f.file.path.endswith(SHARD_SUFFIX)}
+        self.transfer.progress.begin("verifying", shards)
+        self.structure.refuse_disagreement(sorted(shards), self.notes)
+        for finding in self.plan.findings:
+            stamp = self.goal.stamps.get(finding.file.path)
+            if stamp is not None and finding.has_structure:
+                self.goal.stamps[finding.file.path] = replace(stamp, structure=True)
 
     def _fetch(self, files: Sequence[RemoteFile]) -> None:
         """All of them; those with wrong bytes are named at the end, any other error ends the others."""

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from .progress import Progress
 from .report import bytes_of, cleared_of, difference, files_of, notes_on, shards_of, verified_by
 from .retry import Retry
 from .space import refuse_too_little_space, refuse_unwritable
-from .survey import SHARD_SUFFIX, CheckStructure, Surveyor
+from .structure import Header, Structure
+from .survey import Surveyor
 from .transfer import Throttle, Transfer
 from .transport import Session
 from .wanted import Wanted
@@ -39,8 +40,7 @@ class Surroundings:
     """What a download needs from others.
 
     listing:         who lists the repository; called only when a request is needed
-    check_structure: raises a ServingError for a file that is not a whole safetensors file
-    check_index:     [{path, why}] of shards of a folder that disagree with its index
+    read_header:     reads a safetensors file's header; raises a ServingError for a file that is not whole
     set_attributes:  (path, is_folder) -> whether owner, group or mode are, or would be, changed
     progress:        told how far the run is
     """
@@ -48,8 +48,7 @@ class Surroundings:
     session: Session
     retry: Retry
     listing: Callable[[], Listing]
-    check_structure: CheckStructure
-    check_index: Callable[[Path], Sequence[dict[str, str]]]
+    read_header: Callable[[Path], Header]
     set_attributes: Callable[[str, bool], bool]
     progress: Progress
 
@@ -72,15 +71,17 @@ def _download(wanted: Wanted, around: Surroundings, dest: Path, started: float) 
         goal = pin(wanted, known, dest, around.listing, notes)
         if wanted.check_mode:
             notes += [f"another writer is active: {writer}" for writer in [active_writer(dest)] if writer]
-            plan = _plan(wanted, around, dest, goal, known)
-            return _Run(wanted, around, dest, notes, plan, None, started).carry_out()
+            structure = Structure(dest, around.read_header)
+            plan = _plan(wanted, around, dest, goal, known, structure)
+            return _Run(wanted, around, dest, notes, plan, structure, None, started).carry_out()
         with _only_writer(wanted, goal, dest, around) as lock:
             waited += [lock.note] if lock.note else []
             if Manifest.load(dest) != known:
                 continue  # another run has changed it meanwhile: decide again, without the lock
             notes += waited
-            plan = _plan(wanted, around, dest, goal, known)
-            return _Run(wanted, around, dest, notes, plan, lock, started).carry_out()
+            structure = Structure(dest, around.read_header)
+            plan = _plan(wanted, around, dest, goal, known, structure)
+            return _Run(wanted, around, dest, notes, plan, structure, lock, started).carry_out()
 
 
 def _only_writer(wanted: Wanted, goal: Manifest, dest: Path, around: Surroundings) -> WriterLock:
@@ -101,7 +102,9 @@ def _only_writer(wanted: Wanted, goal: Manifest, dest: Path, around: Surrounding
     )
 
 
-def _plan(wanted: Wanted, around: Surroundings, dest: Path, goal: Manifest, known: Manifest | None) -> Plan:
+def _plan(
+    wanted: Wanted, around: Surroundings, dest: Path, goal: Manifest, known: Manifest | None, structure: Structure
+) -> Plan:
     paths = sorted(selected(goal.files, wanted.include, wanted.exclude))
     if not paths:
         raise ServingError(
@@ -112,7 +115,7 @@ def _plan(wanted: Wanted, around: Surroundings, dest: Path, goal: Manifest, know
         )
     refuse_collisions(paths)
     refuse_escapes(dest, paths)
-    surveyor = Surveyor(dest, wanted.verify, goal, around.check_structure, around.retry.check, around.progress)
+    surveyor = Surveyor(dest, wanted.verify, goal, structure, around.retry, around.progress)
     findings = surveyor.survey([goal.files[path] for path in paths], wanted.max_workers)
     return make_plan(dest, goal, known, findings, prune=wanted.prune)
 
@@ -124,6 +127,7 @@ class _Run:
     dest: Path
     notes: list[str]
     plan: Plan
+    structure: Structure
     lock: WriterLock | None
     started: float
 
@@ -139,16 +143,13 @@ class _Run:
             Throttle(wanted.rate_limit_bytes_per_s, self.around.retry.stop),
             self.around.progress,
         )
-        carrier = Carrier(plan, transfer, wanted.max_workers)
+        carrier = Carrier(plan, transfer, wanted.max_workers, self.structure, self.notes)
         begun = time.monotonic()
         try:
-            if plan.changes and self.lock is not None:
-                self.lock.announce()
+            if plan.changes and not wanted.check_mode:
                 carrier.carry_out()
-            elif plan.changes and self._index_is_there():
-                check_index(self.dest, plan.goal, plan.findings)
-            if wanted.verify == "structure" and not (wanted.check_mode and plan.to_fetch):
-                self._refuse_disagreement()
+            elif plan.changes or wanted.verify == "structure":
+                self._compare_what_is_there(carrier)
         except ServingError as error:
             error.facts.setdefault("shards", shards_of(plan, carrier.done, carrier.wrong))
             error.facts.setdefault("commit", plan.goal.commit)
@@ -156,6 +157,7 @@ class _Run:
         return self._result(carrier, time.monotonic() - begun)
 
     def _refuse_what_cannot_succeed(self) -> None:
+        """All that can be known before the first byte; what nobody continues is removed before space is measured."""
         plan = self.plan
         if self.wanted.offline and plan.to_fetch:
             raise ServingError(
@@ -165,35 +167,33 @@ class _Run:
                 remedy="Run with offline=false",
                 facts={"shards": shards_of(plan, ()), "commit": plan.goal.commit},
             )
-        if self.wanted.check_mode:
-            refuse_unwritable(self.dest)
+        if plan.changes:
+            refuse_unwritable(self.dest, plan.folders)
         reclaimed = sum(count for _path, count in plan.cleared)
+        if plan.changes and self.lock is not None:
+            self.lock.announce()
+            for path, _bytes in plan.cleared:
+                path.unlink(missing_ok=True)
+            reclaimed = 0
         refuse_too_little_space(
             self.dest, max(0, plan.missing_bytes - reclaimed), len(plan.to_fetch), self.wanted.min_free_bytes
         )
 
-    def _index_is_there(self) -> bool:
-        return any(finding.file.path == INDEX and not finding.to_fetch for finding in self.plan.findings)
-
-    def _refuse_disagreement(self) -> None:
-        shards = {f.file.path: f.file.size for f in self.plan.findings if f.file.path.endswith(SHARD_SUFFIX)}
-        self.around.progress.begin("verifying", shards)
-        disagreements = self.around.check_index(self.dest)
-        if disagreements:
-            raise ServingError(
-                "shards and index disagree",
-                where=str(self.dest),
-                why="; ".join(f"{entry['path']}: {entry['why']}" for entry in disagreements[:5]),
-                remedy="The repository publishes it so: ask the publisher, or choose another revision",
-                facts={"disagreements": list(disagreements)},
-            )
+    def _compare_what_is_there(self, carrier: Carrier) -> None:
+        """Without a change: the index against the file list, and against the headers when all files are there."""
+        if any(finding.file.path == INDEX and not finding.to_fetch for finding in self.plan.findings):
+            check_index(self.dest, self.plan.goal, self.plan.findings)
+        if not self.plan.to_fetch:
+            carrier.compare_shards()
 
     def _set_attributes(self) -> bool:
         """Owner, group and modes of the destination, of its folders and of the wanted files, where they exist."""
         files = [self.dest / finding.file.path for finding in self.plan.findings]
         folders = {self.dest} | {parent for file in files for parent in file.parents if self.dest in parent.parents}
         changed = [self.around.set_attributes(str(path), True) for path in sorted(folders) if path.is_dir()]
-        changed += [self.around.set_attributes(str(path), False) for path in files if path.is_file()]
+        changed += [
+            self.around.set_attributes(str(path), False) for path in files if path.is_file() and not path.is_symlink()
+        ]
         return any(changed)
 
     def _result(self, carrier: Carrier, transfer_s: float) -> dict[str, Any]:

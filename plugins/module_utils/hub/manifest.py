@@ -9,8 +9,9 @@
     format    1
     repo_id, revision (as it was asked for), commit
     files     {path: {size, git_sha1, sha256 (of LFS files)}}, the whole tree of the commit
-    stamps    {path: {size, mtime_ns, inode, content_id, hashed}}: verified at that moment, against that content;
-              `hashed` is false when only the structure was checked
+    stamps    {path: {size, mtime_ns, inode, content_id, hashed, structure}}: verified at that moment, against that
+              content; `hashed` is false when only headers and sizes were read, `structure` is true for shards and
+              index when headers and index were found to agree
     former    {path: stamp}: files of an earlier commit that this one does not have and that are still there
 """
 
@@ -39,10 +40,11 @@ class Stamp:
     inode: int
     content_id: str
     hashed: bool
+    structure: bool = False
 
     @classmethod
-    def of(cls, status: os.stat_result, file: RemoteFile, *, hashed: bool) -> Stamp:
-        return cls(status.st_size, status.st_mtime_ns, status.st_ino, file.content_id, hashed)
+    def of(cls, status: os.stat_result, file: RemoteFile, *, hashed: bool, structure: bool = False) -> Stamp:
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, file.content_id, hashed, structure)
 
     def fits(self, status: os.stat_result) -> bool:
         return (self.size, self.mtime_ns, self.inode) == (status.st_size, status.st_mtime_ns, status.st_ino)
@@ -132,7 +134,7 @@ def _stamps(document: Any) -> dict[str, Stamp]:
     return {safe_path(path): _stamp(**entry) for path, entry in document.items()}
 
 
-def _stamp(*, size: int, mtime_ns: int, inode: int, content_id: str, hashed: bool) -> Stamp:
+def _stamp(*, size: int, mtime_ns: int, inode: int, content_id: str, hashed: bool, structure: bool = False) -> Stamp:
     if not all(isinstance(number, int) for number in (size, mtime_ns, inode)) or not isinstance(content_id, str):
         raise ValueError("not a stamp")
-    return Stamp(size, mtime_ns, inode, content_id, hashed is True)
+    return Stamp(size, mtime_ns, inode, content_id, hashed is True, structure is True)

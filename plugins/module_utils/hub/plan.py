@@ -13,7 +13,7 @@ from pathlib import Path
 from .client_state import metadata_is_right, orphans
 from .manifest import Manifest, Stamp
 from .part import part_bytes
-from .paths import OWN_STATE
+from .paths import OWN_STATE, STATE
 from .survey import SHARD_SUFFIX, Finding
 
 
@@ -44,7 +44,25 @@ class Plan:
             self.moved
             or self.cleared
             or self.removed
+            or self.unchecked
             or any(finding.to_fetch or finding.state == "adopted" for finding in self.findings)
+        )
+
+    @property
+    def folders(self) -> set[Path]:
+        """Where something is written or removed."""
+        written = [self.dest / finding.file.path for finding in self.to_fetch]
+        written += [self.dest / path for path in self.removed] + [path for path, _bytes in self.cleared]
+        state = {self.dest / OWN_STATE / "parts", self.dest / STATE / "download"}
+        return {path.parent for path in written} | state
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether a shard or the index has never been compared with the others."""
+        return any(
+            finding.stamp is None or not finding.stamp.structure
+            for finding in self.findings
+            if finding.state != "patched" and finding.has_structure
         )
 
     def action(self, finding: Finding) -> str:

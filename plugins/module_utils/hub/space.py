@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import ServingError
@@ -16,9 +17,13 @@ from .paths import nearest_existing
 MARGIN = 0.05
 
 
-def refuse_unwritable(dest: Path) -> None:
-    """Missing rights or a read-only file system, found where the nearest existing folder is."""
-    folder = nearest_existing(dest)
+def refuse_unwritable(dest: Path, folders: Iterable[Path] = ()) -> None:
+    """Missing rights or a read-only file system, for dest and folders below it; each by its nearest existing parent."""
+    for folder in sorted({nearest_existing(folder) for folder in (dest, *folders)}):
+        _refuse_unwritable_folder(folder)
+
+
+def _refuse_unwritable_folder(folder: Path) -> None:
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         raise ServingError("the file system is mounted read-only", where=str(folder), remedy="Choose another dest")
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ServingError
 from .identity import RemoteFile, hash_file, hasher_for
+from .index import INDEX
 from .manifest import Manifest, Stamp
 from .patches import Patch, is_patched, read_patches
 from .progress import Progress
+from .retry import Retry, Stopped
+from .structure import Structure
 
 SHARD_SUFFIX = ".safetensors"
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -26,8 +29,6 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 # A small file that was written again with the same bytes (a patch that was taken back) is hashed in each run: that
 # costs less than a change that is none.
 SMALL_BYTES = 1 << 24
-
-CheckStructure = Callable[[Path], object]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Finding:
     stamp: Stamp | None = None
 
     @property
+    def has_structure(self) -> bool:
+        """Whether it is a shard or the index, which have to agree."""
+        return self.file.path.endswith(SHARD_SUFFIX) or self.file.path == INDEX
+
+    @property
     def to_fetch(self) -> bool:
         return self.state in ("missing", "outdated", "bad")
 
@@ -48,21 +54,22 @@ class Finding:
 class Surveyor:
     """How closely to look.
 
-    verify:          stamp (a recorded verification is trusted while size, mtime and inode are the same), full (every
-                     byte is hashed again) or structure (safetensors headers and sizes; data is not read)
-    check_structure: raises a ServingError for a file that is not a whole safetensors file
-    check:           called between reads; may raise to end the survey
-    progress:        told of every file and every read
+    verify:    stamp (a recorded verification is trusted while size, mtime and inode are the same), full (every
+               byte is hashed again) or structure (safetensors headers and sizes; data is not read)
+    structure: reads the headers of shards
+    retry:     asked between reads whether the run is over
+    progress:  told of every file and every read
     """
 
     dest: Path
     verify: str
     manifest: Manifest
-    check_structure: CheckStructure
-    check: Callable[[], None]
+    structure: Structure
+    retry: Retry
     progress: Progress
 
     def survey(self, files: Sequence[RemoteFile], workers: int) -> list[Finding]:
+        """All files, by a thread for each processor and by at least `workers`; the first error ends the others."""
         patches = read_patches(self.dest)
         self.progress.begin("hashing", {file.path: file.size for file in files})
 
@@ -71,8 +78,18 @@ class Surveyor:
             self.progress.finish(file.path)
             return finding
 
-        with ThreadPoolExecutor(max_workers=workers) as pool:
-            return list(pool.map(look, files))
+        with ThreadPoolExecutor(max_workers=max(workers, len(os.sched_getaffinity(0)))) as pool:
+            futures = [pool.submit(look, file) for file in files]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+                for future in futures:
+                    if future.done() and not isinstance(future.exception(), (Stopped, type(None))):
+                        future.result()
+                return [future.result() for future in futures]
+            except BaseException:
+                self.retry.stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
 
     def look(self, file: RemoteFile, patch: Patch | None) -> Finding:
         path = self.dest / file.path
@@ -87,7 +104,7 @@ class Surveyor:
         if known is not None and known.content_id != file.content_id:
             return Finding(file, "outdated", "the repository has another version of it")
         if known is not None and self.verify != "full" and (known.hashed or self.verify == "structure"):
-            return self._with_structure(Finding(file, "kept", stamp=known), path)
+            return self._with_structure(Finding(file, "kept", stamp=known))
         if patch is not None:
             patched = is_patched(self.dest, file, patch)
             if patched:
@@ -100,19 +117,20 @@ class Surveyor:
         if status.st_size != file.size:
             return Finding(file, "bad", _wrong_size(path, status.st_size, file.size))
         if self.verify == "structure" and file.path.endswith(SHARD_SUFFIX):
-            return self._with_structure(Finding(file, "adopted", stamp=Stamp.of(status, file, hashed=False)), path)
-        hasher = hash_file(path, hasher_for(file), each=self.progress.reading(file.path, self.check))
+            return self._with_structure(Finding(file, "adopted", stamp=Stamp.of(status, file, hashed=False)))
+        hasher = hash_file(path, hasher_for(file), each=self.progress.reading(file.path, self.retry.check))
         if not hasher.is_content_of(file):
             return Finding(file, "bad", "its bytes are not those that the repository publishes")
-        stamp = Stamp.of(status, file, hashed=True)
+        agreed = recorded is not None and recorded.content_id == file.content_id and recorded.structure
+        stamp = Stamp.of(status, file, hashed=True, structure=agreed)
         if recorded == stamp or (recorded is not None and _same_content(recorded, stamp) and file.size <= SMALL_BYTES):
             return Finding(file, "kept", stamp=recorded)
         return Finding(file, "adopted", stamp=stamp)
 
-    def _with_structure(self, finding: Finding, path: Path) -> Finding:
+    def _with_structure(self, finding: Finding) -> Finding:
         if self.verify == "structure" and finding.file.path.endswith(SHARD_SUFFIX):
             try:
-                self.check_structure(path)
+                self.structure.look(finding.file.path)
             except ServingError as error:
                 return Finding(finding.file, "bad", error.why or error.what)
         return finding

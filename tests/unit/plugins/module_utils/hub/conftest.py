@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.safetensors_header import read_header
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.shards import inspect_shards
 from ansible_collections.blackwell.serving.plugins.module_utils.hub import lock as lock_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub import retry as retry_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api
@@ -66,7 +65,6 @@ def fetch(hub: Hub, dest: Path) -> Fetch:
             retry,
             lambda: Api(session, wanted.repo_id, retry),
             read_header,
-            lambda path: inspect_shards(path).corrupt,
             set_attributes,
             Progress(progress_file),
         )

@@ -18,7 +18,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.hub.answers impo
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.manifest import Manifest
 from simulation.hub import Hub, Snapshot
 from simulation.hub.faults import Record
-from simulation.hub.samples import REPOSITORY, SHARDS, actions, same_files, state_of
+from simulation.hub.samples import REPOSITORY, SHARDS, actions, safetensors, same_files, state_of
 
 pytestmark = pytest.mark.slow
 
@@ -163,8 +163,50 @@ def test_an_index_that_disagrees_with_the_headers(fetch: Fetch, hub: Hub, folder
     index["weight_map"]["tensor_of_another_model"] = SHARDS[0]
     (folder / INDEX).write_text(json.dumps(index))
     hub.push(REPOSITORY, folder)
-    with pytest.raises(ServingError, match=rf"shards and index disagree.*{SHARDS[0]}.*tensor_of_another_model"):
-        fetch(verify="structure")
+    for options in ({"verify": "structure"}, {}, {"verify": "full"}, {"check_mode": True}):
+        with pytest.raises(ServingError, match=rf"shards and index disagree.*{SHARDS[0]}.*tensor_of_another_model"):
+            fetch(**options)
+    assert [len(hub.log.records(file=shard)) for shard in SHARDS] == [1, 1, 1]
+    index["weight_map"] = {f"t{number}": SHARDS[0] for number in range(3)}
+    (folder / INDEX).write_text(json.dumps(index))
+    hub.push(REPOSITORY, folder)
+    with pytest.raises(ServingError, match=rf"{SHARDS[0]}: it lacks 2 tensors, for example t1"):
+        fetch(update=True)
+
+
+def test_a_shard_that_is_published_broken(fetch: Fetch, hub: Hub, folder: Path) -> None:
+    (folder / SHARDS[1]).write_bytes(safetensors("t1", b"data") + b"more")
+    hub.push(REPOSITORY, folder)
+    for _run in range(2):
+        with pytest.raises(ServingError, match=rf"disagree.*{SHARDS[1]}: its tensors end at byte"):
+            fetch()
+    assert len(hub.log.records(file=SHARDS[1])) == 1
+
+
+def test_an_index_that_names_other_shards_or_another_size_is_noted(fetch: Fetch, hub: Hub, folder: Path) -> None:
+    (folder / "consolidated.safetensors").write_bytes(safetensors("all", b"data"))
+    index = json.loads((folder / INDEX).read_text())
+    index["metadata"]["total_size"] = 5
+    (folder / INDEX).write_text(json.dumps(index))
+    hub.push(REPOSITORY, folder)
+    notes = fetch()["notes"]
+    assert any("does not name: consolidated.safetensors" in note for note in notes)
+    assert any("total_size of 5 bytes and the tensors have 2100000" in note for note in notes)
+    assert any(
+        "leaves out" in note and SHARDS[2] in note for note in fetch(exclude=[SHARDS[2]], verify="structure")["notes"]
+    )
+
+
+def test_the_structure_is_compared_once(fetch: Fetch, dest: Path) -> None:
+    fetch()
+    known = json.loads(Manifest.path(dest).read_text())
+    assert {path for path, stamp in known["stamps"].items() if stamp["structure"]} == {*SHARDS, INDEX}
+    for stamp in known["stamps"].values():
+        stamp["structure"] = False
+    Manifest.path(dest).write_text(json.dumps(known))
+    assert fetch(check_mode=True)["changed"]
+    assert fetch()["changed"]
+    assert not fetch()["changed"]
 
 
 def test_an_index_that_names_absent_shards_fails_before_the_shards_each_time(
@@ -440,7 +482,7 @@ def test_nothing_is_written_outside_of_the_destination(
 
 def test_files_of_the_same_content(fetch: Fetch, hub: Hub, folder: Path, dest: Path) -> None:
     for name in ("copy.safetensors", "sub/copy.safetensors", "copy.txt", "sub/copy.txt"):
-        (folder / name).write_bytes(b"the same" * 1000)
+        (folder / name).write_bytes(safetensors("t", b"the same" * 1000))
     hub.push(REPOSITORY, folder)
     fetch()
     assert same_files(folder, dest)

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""Whether index, shards and headers say the same: every tensor of the index is in its shard, and no other one is.
+
+The bytes of a shard may be exactly those that the Hub publishes and still not fit the index beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..errors import ServingError
+from .index import INDEX
+
+
+class Header(Protocol):
+    """Of one safetensors file: its tensors' names, and their bytes together."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def data_bytes(self) -> int: ...
+
+
+@dataclass
+class Outline:
+    """A set of names without the names: a checkpoint has hundreds of thousands."""
+
+    count: int = 0
+    names: int = 0
+
+    def add(self, name: str) -> None:
+        self.count += 1
+        self.names += hash(name)
+
+
+@dataclass
+class Structure:
+    """Reads each header once. `read_header` raises a ServingError for a file that is not whole."""
+
+    dest: Path
+    read_header: Callable[[Path], Header]
+    _outlines: dict[str, Outline] = field(default_factory=dict)
+    _data_bytes: dict[str, int] = field(default_factory=dict)
+
+    def look(self, path: str) -> None:
+        """Read and check the header of a shard; raises a ServingError."""
+        header = self.read_header(self.dest / path)
+        self._outlines[path] = _outline(header.names)
+        self._data_bytes[path] = header.data_bytes
+
+    def refuse_disagreement(self, shards: list[str], notes: list[str]) -> None:
+        """Compare the shards (paths; all on disk) with each other and with the index, where there is one."""
+        broken: list[dict[str, str]] = []
+        for path in shards:
+            if path not in self._outlines:
+                try:
+                    self.look(path)
+                except ServingError as error:
+                    broken.append({"path": path, "why": error.why or error.what})
+        broken += self._against_index(shards, notes)
+        if broken:
+            raise ServingError(
+                "shards and index disagree" if (self.dest / INDEX).exists() else "shards are not whole",
+                where=str(self.dest),
+                why="; ".join(f"{entry['path']}: {entry['why']}" for entry in broken[:5]),
+                remedy="The repository publishes it so: ask the publisher, choose another revision, or exclude it",
+                facts={"disagreements": broken},
+            )
+
+    def _against_index(self, shards: list[str], notes: list[str]) -> list[dict[str, str]]:
+        try:
+            index = json.loads((self.dest / INDEX).read_bytes())
+        except FileNotFoundError:
+            return []
+        weight_map: dict[str, str] = index["weight_map"]
+        listed: dict[str, Outline] = {}
+        for tensor, path in weight_map.items():
+            listed.setdefault(path, Outline()).add(tensor)
+        self._note_total(index, listed, notes)
+        unlisted = sorted(path for path in shards if path not in listed and "/" not in path)
+        if unlisted:
+            notes.append(f"weights of the repository that its index does not name: {', '.join(unlisted)}")
+        left_out = sorted(listed.keys() - set(shards))
+        if left_out:
+            notes.append(f"include or exclude leaves out shards of the index: {', '.join(left_out)}")
+        differing = [
+            path for path in shards if path in listed and self._outlines.get(path, listed[path]) != listed[path]
+        ]
+        return [{"path": path, "why": self._difference(path, weight_map)} for path in differing]
+
+    def _note_total(self, index: dict[str, Any], listed: dict[str, Outline], notes: list[str]) -> None:
+        """Some exporters count differently, so that another sum is no error."""
+        metadata = index.get("metadata")
+        stated = metadata.get("total_size") if isinstance(metadata, dict) else None
+        if stated is not None and listed.keys() <= self._data_bytes.keys():
+            found = sum(self._data_bytes[path] for path in listed)
+            if stated != found:
+                notes.append(f"{INDEX} states a total_size of {stated} bytes and the tensors have {found}")
+
+    def _difference(self, path: str, weight_map: dict[str, str]) -> str:
+        there = set(self.read_header(self.dest / path).names)
+        listed = {tensor for tensor, file in weight_map.items() if file == path}
+        parts = [
+            f"{what} {len(names)} tensors, for example {min(names)}"
+            for names, what in ((listed - there, "lacks"), (there - listed, "holds beyond the index"))
+            if names
+        ]
+        return "it " + " and ".join(parts)
+
+
+def _outline(names: Iterable[str]) -> Outline:
+    outline = Outline()
+    for name in names:
+        outline.add(name)
+    return outline
