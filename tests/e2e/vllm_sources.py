@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The Python sources of published vLLM releases, as an installation lays them out, outside the repository.
 
-`sources("0.16.0")` is a folder like site-packages with vllm/**/*.py and vllm-0.16.0.dist-info/. The first call of a
-release downloads its wheel with pip (0.2 to 0.6 GB, deleted at once) and keeps the text (about 30 MB) below
-$SERVING_SOURCES_CACHE, by default ~/.cache/blackwell-serving/sources.
+`sources("0.16.0")` is a folder like site-packages with vllm/**/*.py, an empty file in the place of each compiled
+extension, and vllm-0.16.0.dist-info/. The first call of a release downloads its wheel with pip (0.2 to 0.6 GB, deleted
+at once) and keeps the text (about 30 MB) below $SERVING_SOURCES_CACHE, by default ~/.cache/blackwell-serving/sources.
 
     python tests/e2e/vllm_sources.py 0.16.0 0.33.0     # fetch ahead of the tests
 """
@@ -83,11 +83,14 @@ def download(release: str, distribution: str, folder: Path) -> Path:
 
 
 def unpack(wheel: Path, folder: Path) -> None:
-    """Python files and metadata only; the wheel is gone afterwards."""
+    """Python files, metadata and the names of compiled extensions; the wheel is gone afterwards."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             if name.endswith(".py") or ".dist-info/" in name:
                 archive.extract(name, folder)
+            elif name.endswith(".so"):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).touch()
     wheel.unlink()
 
 
