@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import re
 from collections.abc import Iterable, Mapping
@@ -73,7 +74,9 @@ def read_index(index: Mapping[str, Any], name: str = INDEX) -> tuple[dict[str, s
         raise ServingError(f"the index names {outside!r}, which is no file name", where=f"{name}#/weight_map")
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
-    return weight_map, int(total) if isinstance(total, (int, float)) else None
+    if isinstance(total, float):
+        total = int(total) if math.isfinite(total) else None
+    return weight_map, total if type(total) is int else None
 
 
 def is_kv_scale(tensor: str) -> bool:

@@ -18,11 +18,12 @@ INDEX = "model.safetensors.index.json"
 def shards_of_index(index: Any, where: str) -> set[str]:
     """The distinct file names in `weight_map`, each a safe path relative to the index's folder."""
     weight_map = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(weight_map, dict) or not weight_map:
+    shards = list(weight_map.values()) if isinstance(weight_map, dict) else []
+    if not shards or not all(isinstance(shard, str) for shard in shards):
         raise ServingError(
             "the index has no weight_map",
             where=where,
             why="it must map tensor names to shards",
             remedy="Ask the publisher, or exclude the index",
         )
-    return {safe_path(shard) for shard in set(weight_map.values())}
+    return {safe_path(shard) for shard in set(shards)}
