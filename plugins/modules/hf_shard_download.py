@@ -84,8 +84,10 @@ options:
     default: https://huggingface.co
   token:
     description:
-      - Access token for a private or gated repository. Without the option, E(HF_TOKEN) of the host is used; a token
-        that was stored by C(hf auth login) is not.
+      - Access token for a private or gated repository.
+      - Without the option the host's own is used, by the rules of C(huggingface_hub). That is E(HF_TOKEN), or what
+        C(hf auth login) has stored for the user that the task runs as, unless E(HF_HUB_DISABLE_IMPLICIT_TOKEN) is set.
+        A stored token is only used when O(endpoint) is the Hub that C(hf) would ask on this host.
       - It is sent to the origin of O(endpoint) only, never to another one that the Hub redirects to.
     type: str
   python:
@@ -372,6 +374,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.hub.client impor
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.download import Surroundings, download
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.progress import Progress
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.retry import Retry, timed
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.token import cleaned, token_of_host
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.transport import Session
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.wanted import Wanted
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, respawn_into
@@ -383,7 +386,7 @@ ARGUMENTS = {
     "include": {"type": "list", "elements": "str", "default": []},
     "exclude": {"type": "list", "elements": "str", "default": []},
     "endpoint": {"type": "str", "default": "https://huggingface.co", "fallback": (env_fallback, ["HF_ENDPOINT"])},
-    "token": {"type": "str", "no_log": True, "fallback": (env_fallback, ["HF_TOKEN"])},
+    "token": {"type": "str", "no_log": True},
     "python": {"type": "path"},
     "max_workers": {"type": "int", "default": 8},
     "engine": {"type": "str", "choices": ["auto", "http"], "default": "auto"},
@@ -436,7 +439,10 @@ def main() -> None:
             wait_for_lock=options["lock"] == "wait",
             check_mode=module.check_mode,
         )
-        session = Session(options["endpoint"], options["token"] or None, stall_s=options["stall_timeout"])
+        token = cleaned(options["token"]) or token_of_host(options["endpoint"])
+        if token:
+            module.no_log_values.add(token)
+        session = Session(options["endpoint"], token, stall_s=options["stall_timeout"])
         retry = timed(options["timeout"])
         progress = Progress(None if module.check_mode else options["progress_file"])
         around = Surroundings(

@@ -3,7 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE to the collection: may change in any release.
-"""A Listing by the host's own huggingface_hub, with its rules for tokens, mirrors and errors."""
+"""A Listing that asks the host's own huggingface_hub what a revision is, so that its rules and its errors decide.
+
+The file list of the commit is then read without the client, which would take its token along to whatever address a
+mirror names as the next page.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,22 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import ServingError
-from .answers import Subject
-from .api import Revision, checked_commit, checked_repo_id
-from .identity import RemoteFile, parse_tree_entry
+from .api import Api, Revision, checked_commit
 from .retry import Retry
 from .transport import ConnectionTrouble, HubAnswer, Session
 
 Value = TypeVar("Value")
 
 
-class HubClient:
+class HubClient(Api):
     """Raises ImportError where huggingface_hub (1.31 or later) is not installed."""
 
     def __init__(self, session: Session, repo_id: str, retry: Retry) -> None:
+        super().__init__(session, repo_id, retry)
         # The client asks the endpoint of its environment, whatever it is told, for things of its own.
         os.environ["HF_ENDPOINT"] = session.endpoint
+        # Nothing that this process does may load hf_xet.
+        os.environ["HF_HUB_DISABLE_XET"] = "1"
         hub, errors, utils = (
             importlib.import_module(name)
             for name in ("huggingface_hub", "huggingface_hub.errors", "huggingface_hub.utils")
@@ -40,24 +45,15 @@ class HubClient:
         self._troubles: Any = (httpx.HTTPError, OSError)
         # False, not None: a token that somebody stored on the host is not taken unasked.
         self._api: Any = hub.HfApi(endpoint=session.endpoint, token=session.token or False)
-        self._session, self._retry = session, retry
-        self._repo_id = checked_repo_id(repo_id)
 
     def resolve(self, revision: str) -> Revision:
         info = self._ask(
-            lambda: self._api.model_info(self._repo_id, revision=revision, timeout=self._session.stall_s), revision
+            lambda: self._api.model_info(self.repo_id, revision=revision, timeout=self.session.stall_s), revision
         )
         gated = getattr(info, "gated", False)
         return Revision(
-            checked_commit(info.sha, self._session.endpoint), gated if isinstance(gated, (bool, str)) else False
+            checked_commit(info.sha, self.session.endpoint), gated if isinstance(gated, (bool, str)) else False
         )
-
-    def tree(self, commit: str) -> list[RemoteFile]:
-        entries = self._ask(
-            lambda: list(self._api.list_repo_tree(self._repo_id, recursive=True, revision=commit)), commit
-        )
-        files = [file for entry in entries if (file := parse_tree_entry(_as_sent(entry))) is not None]
-        return sorted(files, key=lambda file: file.path)
 
     def _ask(self, question: Callable[[], Value], revision: str) -> Value:
         def request() -> Value:
@@ -72,13 +68,4 @@ class HubClient:
             except self._troubles as error:
                 raise ConnectionTrouble(str(error) or type(error).__name__) from error
 
-        subject = Subject(self._session.endpoint, self._repo_id, revision, self._session.token is not None)
-        return self._retry.run(request, subject)
-
-
-def _as_sent(entry: Any) -> dict[str, Any]:
-    """A RepoFile or RepoFolder as the Hub wrote it, so that it meets the same checks as without the client."""
-    if not hasattr(entry, "blob_id"):
-        return {"type": "directory"}
-    lfs = {"oid": entry.lfs.sha256, "size": entry.lfs.size} if entry.lfs else None
-    return {"type": "file", "path": entry.path, "size": entry.size, "oid": entry.blob_id, "lfs": lfs}
+        return self.retry.run(request, self.subject(revision))

@@ -7,20 +7,31 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from pathlib import Path
 
-from .folders import make_folders
+from .filesystem import is_shared
+from .folders import FILE_MODE, make_folders
 from .identity import RemoteFile
-from .lock import is_open_for_writing
 from .paths import STATE
+from .processes import flock_holder, is_open
+
+LOCK_AGE_S = 60.0
+REMOTE_AGE_S = 3600.0
 
 
 def write_metadata(dest: Path, commit: str, file: RemoteFile) -> None:
     """Tell the client that this file is there: commit, ETag and the time until which the file counts as unchanged."""
     path = _metadata_path(dest, file.path)
     make_folders(path.parent)
-    path.write_text(f"{commit}\n{file.content_id}\n{time.time()}\n")
+    # Beside it and renamed, so that a symbolic link in its place is replaced; not worth an fsync.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".metadata.tmp")
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(f"{commit}\n{file.content_id}\n{time.time()}\n")
+    os.chmod(temporary, FILE_MODE)
+    os.replace(temporary, path)
 
 
 def metadata_is_right(dest: Path, commit: str, file: RemoteFile) -> bool:
@@ -34,11 +45,22 @@ def metadata_is_right(dest: Path, commit: str, file: RemoteFile) -> bool:
 
 
 def orphans(dest: Path) -> list[tuple[Path, int]]:
-    """(path, bytes) of the client's partial files that no process writes; the client would never continue them."""
+    """(path, bytes) of what the client left behind and no process has open: partial files, which it would never
+    continue, and lock files, for which it waits for ever where a file system has no locks."""
     found = []
-    for path in sorted((dest / STATE / "download").rglob("*.incomplete")):
-        if path.is_file() and not path.is_symlink() and is_open_for_writing(path) is False:
-            found.append((path, path.stat().st_blocks * 512))
+    for path in sorted((dest / STATE / "download").rglob("*")):
+        if path.suffix not in (".incomplete", ".lock") or path.is_symlink() or not path.is_file():
+            continue
+        status = path.stat()
+        age = time.time() - status.st_mtime
+        if path.suffix == ".lock":
+            # A client opens the lock and takes it a moment later.
+            left = age > LOCK_AGE_S and flock_holder(path) is None and is_open(path) is False
+        else:
+            # A writer on another host is not seen by this one, but it writes all the time.
+            left = is_open(path) is False and (age > REMOTE_AGE_S or not is_shared(dest))
+        if left:
+            found.append((path, status.st_blocks * 512))
     return found
 
 

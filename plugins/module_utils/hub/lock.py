@@ -5,8 +5,9 @@
 # PRIVATE to the collection: may change in any release.
 """One writer for a destination, by a lock that ends with the process that holds it.
 
-flock on `<dest>/.cache/huggingface/blackwell.serving/lock`; the file stays and says who writes. Other clients of the
-Hub do not know that lock, so what they hold (their own .lock files, a partial file open for writing) counts too.
+flock on `<dest>/.cache/huggingface/blackwell.serving/lock`; the file stays and says who writes. On a file system that
+hosts share, `owner` beside it is claimed too. Other clients of the Hub do not know that lock, so what they hold (their
+own .lock files, a partial file open for writing) counts too.
 """
 
 from __future__ import annotations
@@ -15,20 +16,22 @@ import errno
 import fcntl
 import json
 import os
-import signal
-import socket
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
 from ..errors import ServingError
+from .claim import Claim, holder
+from .filesystem import is_shared
 from .paths import OWN_STATE, STATE
+from .processes import flock_holder, is_open_for_writing, process
 
 POLL_S = 0.2
 Tell = Callable[[str], None]
 UNKNOWN = "a process that did not say which"
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def no_one(writer: str) -> None:
@@ -49,6 +52,7 @@ class WriterLock:
     ) -> None:
         self._dest, self._wait, self._timeout, self._check, self._tell = dest, wait, timeout, check, tell
         self._path = dest / OWN_STATE / "lock"
+        self._claim = Claim(dest / OWN_STATE / "owner") if is_shared(dest) else None
         self._descriptor = -1
         self._announced = False
         self.note: str | None = None
@@ -62,7 +66,9 @@ class WriterLock:
                     self._tell(writer)
                 other = writer
             waited = time.monotonic() - start
-            if not self._wait or (self._timeout and waited > self._timeout):
+            # Whether an owner on another host is gone can only be told by looking for a while.
+            patient = self._wait or (self._claim is not None and self._claim.watching)
+            if not patient or (self._timeout and waited > self._timeout):
                 raise ServingError(
                     "another writer is active in this destination",
                     where=str(self._dest),
@@ -81,116 +87,76 @@ class WriterLock:
     ) -> None:
         if self._announced:
             os.ftruncate(self._descriptor, 0)
+        if self._claim is not None:
+            self._claim.release()
         os.close(self._descriptor)
 
     def announce(self) -> None:
         """Say in the file who writes. Not done before something is written: a run without a change leaves no trace."""
-        owner = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        }
         os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, json.dumps(owner).encode(), 0)
+        os.pwrite(self._descriptor, json.dumps(asdict(process(os.getpid()))).encode(), 0)
         self._announced = True
 
     def _try(self) -> str | None:
         """Take the lock; who holds it otherwise."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            same = os.path.exists(self._path) and os.path.samestat(os.fstat(descriptor), os.stat(self._path))
-            others = other_clients(self._dest) if same else []
-        except BlockingIOError:
+            writer = self._lock(descriptor)
+        except BaseException:
             os.close(descriptor)
+            raise
+        if writer is None:
+            self._descriptor = descriptor
+        else:
+            os.close(descriptor)
+        return writer
+
+    def _lock(self, descriptor: int) -> str | None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             return describe_owner(self._path)
         except OSError as error:
-            os.close(descriptor)
-            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            if error.errno not in NO_LOCKS:
+                raise
+            if self._claim is None:
                 raise ServingError(
                     "the file system has no locks, so a second writer could not be kept out",
                     where=str(self._path),
                     why=error.strerror,
-                    remedy="Mount it with locks, or choose a dest on a local file system",
+                    remedy="Mount it with locks, or choose another dest",
                 ) from error
-            raise
-        if same and not others:
-            self._descriptor = descriptor
-            return None
-        os.close(descriptor)
-        return "; ".join(others) or "the destination is being replaced"
+        if not os.path.exists(self._path) or not os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
+            return "the destination is being replaced"
+        return "; ".join(other_clients(self._dest)) or (self._claim.take() if self._claim is not None else None)
 
 
 def describe_owner(path: Path) -> str:
     """Who holds the lock file: the kernel knows the pid, unless it is another host's; the owner wrote down the rest."""
+    pid = flock_holder(path)
     try:
-        pid = flock_holders().get(path.stat().st_ino)
         owner = json.loads(path.read_text() or "{}")
         if owner and pid in (None, owner["pid"]):
             return f"pid {owner['pid']} on {owner['host']} since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):
-        pid = None
-    return f"pid {pid} on {socket.gethostname()}" if pid else UNKNOWN
+        pass
+    return str(process(pid)) if pid else UNKNOWN
 
 
 def active_writer(dest: Path) -> str | None:
     """Who writes at this moment, without taking any lock; for check mode."""
     path = dest / OWN_STATE / "lock"
-    try:
-        held = path.stat().st_ino in flock_holders()
-    except OSError:
-        held = False
-    return describe_owner(path) if held else "; ".join(other_clients(dest)) or None
-
-
-def flock_holders() -> dict[int, int]:
-    """{inode: pid} of all flock locks that the kernel shows; a name in two file systems is told apart by nobody."""
-    holders = {}
-    try:
-        lines = Path("/proc/locks").read_text().splitlines()
-    except OSError:
-        return {}
-    for line in lines:
-        fields = line.split()
-        if len(fields) > 5 and fields[1] == "FLOCK":
-            pid = int(fields[4])
-            if pid > 0:
-                holders[int(fields[5].rpartition(":")[2])] = pid
-    return holders
+    if flock_holder(path) is not None:
+        return describe_owner(path)
+    return holder(dest / OWN_STATE / "owner") or "; ".join(other_clients(dest)) or None
 
 
 def other_clients(dest: Path) -> list[str]:
     """Downloads of huggingface_hub that are under way in this destination."""
-    folder = dest / STATE / "download"
-    holders = flock_holders() if folder.is_dir() else {}
     found = []
-    for path in sorted(folder.rglob("*")):
-        if path.suffix == ".lock" and (pid := holders.get(path.stat().st_ino)) is not None:
+    for path in sorted((dest / STATE / "download").rglob("*")):
+        if path.suffix == ".lock" and (pid := flock_holder(path)) is not None:
             found.append(f"pid {pid} holds {path.name}")
         elif path.suffix == ".incomplete" and is_open_for_writing(path):
             found.append(f"a process writes {path.name}")
     return found
-
-
-def is_open_for_writing(path: Path) -> bool | None:
-    """Whether any process of this host has it open for writing; None where the file system cannot tell.
-
-    The kernel grants a read lease only while nobody has. Who opens the file meanwhile makes it send SIGIO to us.
-    Call it in the main thread.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return None
-    handler = signal.signal(signal.SIGIO, signal.SIG_IGN)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        return True if error.errno == errno.EAGAIN else None
-    finally:
-        signal.signal(signal.SIGIO, handler)
-        os.close(descriptor)
-    return False

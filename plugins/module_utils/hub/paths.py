@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import stat
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def safe_path(path: object) -> str:
     """The path, if it names something inside a folder on every system: relative, no `..`, no control character."""
     if not isinstance(path, str) or not path:
         raise _unsafe(path, "it is empty or no text")
-    if any(ord(character) < 32 or ord(character) == 127 for character in path):
+    if any(unicodedata.category(character) == "Cc" for character in path):
         raise _unsafe(path, "it holds a control character")
     if "\\" in path or path.startswith("/"):
         raise _unsafe(path, "it is absolute or holds a backslash")
@@ -94,7 +95,7 @@ def _collision(one: str, other: str) -> ServingError:
 
 def destination(dest: str) -> Path:
     """The folder to write to, absolute and without symbolic links in its own name."""
-    if any(ord(character) < 32 for character in dest) or not os.path.isabs(dest):
+    if any(unicodedata.category(character) == "Cc" for character in dest) or not os.path.isabs(dest):
         raise ServingError(
             "the destination is not an absolute path without control characters",
             where=repr(dest),
@@ -110,7 +111,7 @@ def destination(dest: str) -> Path:
 
 def refuse_escapes(dest: Path, paths: Sequence[str]) -> None:
     """No folder on the way to a file may be a symbolic link or a file; no file's own name may be a folder."""
-    written = [*paths, f"{OWN_STATE}/parts/x", f"{STATE}/download/x"]
+    written = [*paths, *(f"{STATE}/download/{path}" for path in paths), f"{OWN_STATE}/parts/x", f"{STATE}/download/x"]
     for folder in sorted({parent for path in written for parent in Path(path).parents}):
         try:
             mode = os.lstat(dest / folder).st_mode

@@ -63,8 +63,14 @@ def pin(
 
 
 def _ask(wanted: Wanted, known: Manifest | None, hub: Listing, notes: list[str]) -> Manifest:
-    pinned = COMMIT.fullmatch(wanted.revision) is not None
-    commit = wanted.revision if pinned else hub.resolve(wanted.revision).commit
+    commit = hub.resolve(wanted.revision).commit
+    if COMMIT.fullmatch(wanted.revision) and commit != wanted.revision:
+        raise ServingError(
+            "the Hub answers with another commit than the one that was asked for",
+            where=f"{wanted.repo_id} at {wanted.revision}",
+            why=f"it says {commit}",
+            remedy="Check that endpoint is a Hub",
+        )
     if known is not None:
         if known.commit == commit:
             return known

@@ -14,6 +14,7 @@ from .client_state import metadata_is_right, orphans
 from .manifest import Manifest, Stamp
 from .part import part_bytes
 from .paths import OWN_STATE, STATE
+from .processes import is_open
 from .survey import SHARD_SUFFIX, Finding
 
 
@@ -120,4 +121,4 @@ def _stale_parts(dest: Path, goal: Manifest) -> list[tuple[Path, int]]:
     """Parts of contents that this commit does not have."""
     contents = {file.content_id for file in goal.files.values()}
     parts = sorted((dest / OWN_STATE / "parts").glob("*.part"))
-    return [(part, part.stat().st_blocks * 512) for part in parts if part.stem not in contents]
+    return [(part, part.stat().st_blocks * 512) for part in parts if part.stem not in contents and not is_open(part)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import email.message
 import http.client
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -95,7 +96,7 @@ class Session:
 
     def __init__(self, endpoint: str, token: str | None = None, *, stall_s: float = 30.0) -> None:
         self.endpoint = _checked_endpoint(endpoint)
-        self.token = token
+        self.token = _checked_token(token)
         self.stall_s = stall_s
         self._opener = urllib.request.OpenerDirector()
         for handler in (
@@ -141,6 +142,13 @@ class Session:
         if expected is not None and expected.isdigit() and int(expected) != len(body):
             raise ConnectionTrouble(f"the body ended after {len(body)} of {expected} bytes", answered=True)
         return body, response.headers
+
+
+def _checked_token(token: str | None) -> str | None:
+    """Refused without showing it; http.client would show it."""
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise ServingError("the token holds characters that no token has", remedy="Set token (or HF_TOKEN) anew")
+    return token
 
 
 def _checked_endpoint(endpoint: str) -> str:

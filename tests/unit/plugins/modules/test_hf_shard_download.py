@@ -124,10 +124,60 @@ def test_first_run_second_run_and_check_mode(
     assert not run_module("hf_shard_download", options)["changed"]
 
 
-def test_the_listing_goes_through_the_client_of_the_host(hub: Hub, dest: Path, run_module: RunModule) -> None:
-    run_module("hf_shard_download", {"repo_id": REPOSITORY, "dest": str(dest)})
-    agents = {record.user_agent or "" for record in hub.log.records() if record.path.startswith("/api/models")}
-    assert all("hf_hub/" in agent for agent in agents)
+@pytest.mark.parametrize("pinned", [False, True])
+def test_the_revision_is_resolved_by_the_client_of_the_host(
+    hub: Hub, folder: Path, dest: Path, run_module: RunModule, pinned: bool
+) -> None:
+    revision = Snapshot.of(folder).commit if pinned else "main"
+    run_module("hf_shard_download", {"repo_id": REPOSITORY, "dest": str(dest), "revision": revision})
+    (request,) = [record for record in hub.log.records() if "/revision/" in record.path]
+    assert "hf_hub/" in (request.user_agent or "")
+    assert "xet" not in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize(
+    ("where", "environment", "found"),
+    [
+        ("env", {}, True),
+        ("file", {}, True),
+        ("file", {"HF_ENDPOINT": "https://another.example"}, False),
+        ("file", {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, False),
+        ("env", {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "true"}, False),
+        ("file", {"HF_TOKEN": "wrong-token"}, False),
+    ],
+)
+def test_the_token_of_the_host_is_found_by_the_rules_of_the_client(
+    hub: Hub,
+    folder: Path,
+    dest: Path,
+    tmp_path: Path,
+    run_module: RunModule,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    environment: dict[str, str],
+    found: bool,
+) -> None:
+    endpoint = hub.endpoint
+    if where == "env":
+        monkeypatch.setenv("HF_TOKEN", "canary-token")
+    else:
+        (tmp_path / "hf_home").mkdir()
+        (tmp_path / "hf_home" / "token").write_text("canary-token\n")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    hub.add_repository("org/private", folder, tokens=["canary-token"])
+    options = {"repo_id": "org/private", "dest": str(dest), "endpoint": endpoint}
+    for check in (True, False):
+        result = run_module("hf_shard_download", options, check=check, diff=True)
+        assert result.get("failed", False) != found, result.get("msg")
+        assert "canary-token" not in json.dumps(result)
+        assert not dest.exists() or b"canary-token" not in b"".join(entry[3] for entry in state_of(dest).values())
+
+
+def test_a_token_that_is_none_is_refused_unseen(hub: Hub, dest: Path, run_module: RunModule) -> None:
+    result = run_module("hf_shard_download", {"repo_id": REPOSITORY, "dest": str(dest), "token": "canary\ntoken x"})
+    assert "characters that no token has" in result["msg"]
+    assert "canary" not in json.dumps(result)
 
 
 def test_a_pinned_and_complete_destination_needs_no_interpreter(hub: Hub, dest: Path, run_module: RunModule) -> None:

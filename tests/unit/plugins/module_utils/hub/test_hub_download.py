@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -425,6 +427,47 @@ def test_a_read_only_file_system(fetch: Fetch, dest: Path, monkeypatch: pytest.M
             fetch(check_mode=check)
 
 
+def test_missing_rights_in_a_folder_below_are_found_before_the_first_byte(
+    fetch: Fetch, hub: Hub, dest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (dest / "sub").mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("sub"))
+    for check in (True, False):
+        with pytest.raises(ServingError, match=r"cannot be written to.*sub"):
+            fetch(check_mode=check)
+    assert not hub.log.records(file="*")
+
+
+def test_attributes_of_a_linked_file_are_not_set(fetch: Fetch, folder: Path, dest: Path, tmp_path: Path) -> None:
+    dest.mkdir(parents=True)
+    (tmp_path / "blob").write_bytes((folder / "config.json").read_bytes())
+    (dest / "config.json").symlink_to(tmp_path / "blob")
+    asked: list[str] = []
+    fetch(set_attributes=lambda path, is_folder: bool(asked.append(os.path.basename(path))))
+    assert (dest / "config.json").is_symlink()
+    assert "config.json" not in asked
+
+
+def test_a_file_that_cannot_be_read_ends_the_survey(
+    fetch: Fetch, folder: Path, dest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch()
+    hash_file, hashed = survey_module.hash_file, []
+
+    def broken(path: Path, hasher: Any, **options: Any) -> Any:
+        if path.name == SHARDS[0]:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        time.sleep(0.1)
+        options["each"](1)  # as between two reads
+        hashed.append(path.name)
+        return hash_file(path, hasher, **options)
+
+    monkeypatch.setattr(survey_module, "hash_file", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        fetch(verify="full")
+    assert len(hashed) < 6
+
+
 def test_missing_rights(fetch: Fetch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ServingError, match=r"cannot be written to.*become"):
@@ -468,11 +511,21 @@ def test_nothing_is_written_outside_of_the_destination(
         fetch()
     assert not list(outside.iterdir())
     (dest / "sub").unlink()
+    download = dest / ".cache/huggingface/download"
+    download.mkdir(parents=True)
+    (download / "sub").symlink_to(outside)
+    with pytest.raises(ServingError, match="outside of the destination"):
+        fetch()
+    (download / "sub").unlink()
+    (outside / "notes").write_text("of somebody else")
+    (download / "config.json.metadata").symlink_to(outside / "notes")
     (outside / "config.json").write_text("blob of somebody else")
     (dest / "config.json").symlink_to(outside / "config.json")
     fetch()
     assert (outside / "config.json").read_text() == "blob of somebody else"
     assert not (dest / "config.json").is_symlink()
+    assert (outside / "notes").read_text() == "of somebody else"
+    assert not (download / "config.json.metadata").is_symlink()
     entry = Snapshot.of(folder).entries["config.json"]
     object.__setattr__(entry, "path", "../evil")
     hub.repositories[REPOSITORY].push(Snapshot.from_entries({"../evil": entry}), "evil")

@@ -29,7 +29,24 @@ def test_names_are_accepted(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/etc/passwd", "..", "a/../b", "a//b", "a/", "./a", "a\\b", "a\nb", "a\0b", "x" * 256, "\ud800", None, 5],
+    [
+        "",
+        "/etc/passwd",
+        "..",
+        "a/../b",
+        "a//b",
+        "a/",
+        "./a",
+        "a\\b",
+        "a\nb",
+        "a\0b",
+        "a\x9bb",
+        "a\x7f",
+        "x" * 256,
+        "\ud800",
+        None,
+        5,
+    ],
 )
 def test_anything_else_is_refused(path: object) -> None:
     with pytest.raises(ServingError, match="not written"):
