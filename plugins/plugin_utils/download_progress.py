@@ -35,6 +35,8 @@ def describe(progress: Progress, others: Sequence[Progress]) -> Line | None:
         state = str(progress["state"])
         if state == "waiting":
             return _waiting(str(progress.get("writer") or "another writer"), others)
+        if state == "resolving":
+            return Line(state, "resolving the revision", None)
         return _moving(state, progress) if state in MOVING else Line(state, printable(state, 40), None)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
         return None
@@ -48,7 +50,7 @@ def _moving(state: str, progress: Progress) -> Line:
         text += f" at {size(float(rate))}/s"
     if (eta := progress.get("eta_s")) is not None and done < total:
         text += f", eta {duration(float(eta))}"
-    if shards := progress.get("shards"):
+    if (shards := progress.get("shards")) and shards["total"]:
         text += f", shards {int(shards['done'])}/{int(shards['total'])}"
     return Line(state, text, reached)
 

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -29,7 +29,8 @@ from .quantities import duration
 DIRECTORY = "blackwell.serving"  # below Ansible's own folder for jobs, so that ours can be told from others'
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.6, 4.0
 LONGEST_WAIT_IN_TERMINAL_S = 2.0
-RECONNECT_LIMIT_S, RECONNECT_PAUSE_S = 300.0, 5.0
+RECONNECT_LIMIT_S = 300.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
 LONGEST_JOB_S = 30 * 86400
 OWN_KEYS = ("ansible_job_id", "results_file", "started", "finished")
 
@@ -139,24 +140,30 @@ class ProgressAction(ActionBase):  # type: ignore[misc]
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        return dict(action.run(task_vars=self._vars))
+        try:
+            return dict(action.run(task_vars=self._vars))
+        finally:
+            action.cleanup(force=True)
 
     def _patiently(self, ask: Callable[[], Answer], display: ProgressDisplay) -> Answer:
         """Ask again while the connection is broken, for a while: the job goes on meanwhile."""
-        broken_at = None
+        broken_at, pause = 0.0, FIRST_PAUSE_S
         while True:
             try:
                 return ask()
-            except AnsibleConnectionFailure as error:
+            except AnsibleError as error:  # also a timeout of the privilege escalation on a busy host
                 now = time.monotonic()
-                if broken_at is None:
+                if not broken_at:
                     broken_at = now
                     display.say(f"connection lost; the task goes on there, trying for {duration(RECONNECT_LIMIT_S)}")
                 if now - broken_at > RECONNECT_LIMIT_S:
                     raise AnsibleConnectionFailure(
                         f"{error} - the task goes on on the host: run again to wait for it"
                     ) from error
-                time.sleep(RECONNECT_PAUSE_S)
+                with contextlib.suppress(Exception):  # by the plugin of the connection; some have nothing to reset
+                    self._connection.reset()
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def _display_for(self) -> ProgressDisplay:
         output = Display()

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ansible-playbook with a long module of its own: the generic controller half, for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from simulation.play import Play, Task
+
+PLUGINS = Path(__file__).parent / "playbook"
+CANARY = "canary-7f3a"
+
+pytestmark = pytest.mark.slow
+
+
+def work(**arguments: object) -> Task:
+    return {"action": {"module": "long_task", **arguments}}
+
+
+TASKS: dict[str, Task] = {
+    "long": work(steps=8, token=CANARY),
+    "short": work(steps=0),
+    "failing": work(steps=1, ending="fail"),
+    "killed": work(steps=1, ending="kill"),
+    "stopped": work(steps=1, ending="stop"),
+    "mistaken": work(steps="many"),
+    "checked": {**work(steps=4), "check_mode": True},
+    "asynchronous": {**work(steps=1), "async": 60, "poll": 1},
+    "hidden": {**work(steps=6, token=CANARY), "no_log": True},
+    "looped": {**work(steps="{{ item }}"), "loop": [0, 1]},
+}
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    return Play(tmp_path_factory.mktemp("play"), TASKS, "-vvv", plugins=PLUGINS)
+
+
+def test_progress_is_shown_and_the_result_is_the_modules_own(play: Play) -> None:
+    shown = play.lines("long")
+    assert len(shown) >= 2
+    assert all(line.startswith("gpu1: working ") for line in shown[:-1])
+    assert shown[-1] == "gpu1: the answer is 42"
+    assert play.results()["long"] == {"answer": 42, "background": True, "changed": True, "failed": False}
+
+
+def test_a_short_task_shows_nothing(play: Play) -> None:
+    assert play.lines("short") == []
+    assert play.results()["short"]["answer"] == 42
+
+
+def test_a_failure_is_shown_as_usual(play: Play) -> None:
+    result = play.results()["failing"]
+    assert (result["msg"], result["answer"], result["failed"]) == ("it went wrong", 42, True)
+    assert not {"ansible_job_id", "results_file", "started", "finished"} & result.keys()
+
+
+@pytest.mark.parametrize("task", ["killed", "stopped"])
+def test_a_killed_module_is_a_failure_that_says_so(play: Play, task: str) -> None:
+    assert play.results()[task]["failed"]
+    assert "ended on the host without a result" in play.results()[task]["msg"]
+
+
+def test_a_wrong_option_fails_as_usual(play: Play) -> None:
+    assert play.results()["mistaken"]["failed"]
+    assert "many" in play.results()["mistaken"]["msg"]
+
+
+def test_check_mode_runs_the_plain_module(play: Play) -> None:
+    assert play.lines("checked") == []
+    assert play.results()["checked"]["background"] is False
+
+
+def test_the_users_own_async(play: Play) -> None:
+    result = play.results()["asynchronous"]
+    assert (result["background"], result["answer"], result["finished"]) == (False, 42, True)
+
+
+def test_no_log_shows_no_progress(play: Play) -> None:
+    assert play.lines("hidden") == []
+
+
+def test_each_item_of_a_loop(play: Play) -> None:
+    items = play.results()["looped"]["results"]
+    assert [(item["answer"], item["background"]) for item in items] == [(42, True), (42, True)]
+
+
+def test_nothing_is_left_on_the_host_and_no_secret_in_the_output(play: Play) -> None:
+    assert play.left() == []
+    assert CANARY not in play.output
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+def test_each_of_several_hosts_has_its_lines(tmp_path: Path, strategy: str) -> None:
+    play = Play(tmp_path, {"long": work(steps=6)}, hosts="gpu1,gpu2,", strategy=strategy, plugins=PLUGINS)
+    for host in ("gpu1", "gpu2"):
+        assert any("working" in line for line in play.lines(host=host))
+        assert play.results(host)["long"]["answer"] == 42
+    assert play.left() == []
+
+
+def test_a_connection_that_is_lost_for_a_while(tmp_path: Path) -> None:
+    lost = tmp_path / "lost"
+    lost.write_text("3")
+    tasks = {"long": work(steps=8), "limited": {**work(steps=60, seconds=1), "timeout": 3}}
+    play = Play(tmp_path, tasks, connection="flaky", plugins=PLUGINS, environment={"FLAKY_FILE": str(lost)})
+    assert "gpu1: connection lost; the task goes on there, trying for 5 min" in play.lines("long")
+    assert play.results()["long"]["answer"] == 42
+    assert play.results()["limited"]["failed"]
