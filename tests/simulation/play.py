@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,23 @@ LIMIT = 180  # seconds
 Task = dict[str, Any]
 
 
+@contextmanager
+def ended_after(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 class Play:
     """One run that is over. A task that fails does not end it.
 
-    tasks:     {name: task}, the name being that of a variable; its result is kept
-    plugins:   folder with library, action_plugins and connection_plugins for the play
-    connection: name of the connection plugin
+    tasks:        {name: task}, the name being that of a variable; its result is kept
+    plugins:      folder with library, action_plugins and connection_plugins for the play
+    connection:   name of the connection plugin
+    interrupt_at: words in a line of the output that are answered with Ctrl-C
     """
 
     def __init__(
@@ -37,6 +51,7 @@ class Play:
         connection: str = "local",
         plugins: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        interrupt_at: str | None = None,
     ) -> None:
         self.folder, self.jobs = folder, folder / "jobs"
         named = [{"name": name, "register": name, "ignore_errors": True, **task} for name, task in tasks.items()]
@@ -45,7 +60,7 @@ class Play:
         content = [{"hosts": "all", "gather_facts": False, "strategy": strategy, "tasks": [*named, keep]}]
         (folder / "play.yml").write_text(json.dumps(content))
         program = Path(sys.executable).with_name("ansible-playbook")
-        done = subprocess.run(
+        running = subprocess.Popen(
             [program, "play.yml", "-i", hosts, "-c", connection, *arguments],
             cwd=folder,
             env=self._environment(plugins, environment or {}),
@@ -53,11 +68,21 @@ class Play:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=LIMIT,
         )
-        self.output = done.stdout
-        if done.returncode:
+        with running, ended_after(running, LIMIT):
+            self.output = self._read(running, interrupt_at)
+        if bool(running.returncode) == (interrupt_at is None):
             raise AssertionError(self.output)
+
+    @staticmethod
+    def _read(running: subprocess.Popen[str], interrupt_at: str | None) -> str:
+        read = []
+        for line in running.stdout or ():
+            read.append(line)
+            if interrupt_at is not None and interrupt_at in line:
+                running.send_signal(signal.SIGINT)
+                interrupt_at = None
+        return "".join(read)
 
     def results(self, host: str = "gpu1") -> dict[str, dict[str, Any]]:
         content: dict[str, dict[str, Any]] = json.loads((self.folder / f"{host}.json").read_text())

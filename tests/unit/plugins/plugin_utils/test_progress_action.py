@@ -8,6 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.blackwell.serving.plugins.plugin_utils import progress_action
+from ansible_collections.blackwell.serving.plugins.plugin_utils.progress_action import ProgressAction
 from simulation.play import Play, Task
 
 PLUGINS = Path(__file__).parent / "playbook"
@@ -110,3 +113,24 @@ def test_a_connection_that_is_lost_for_a_while(tmp_path: Path) -> None:
     assert "gpu1: connection lost; the task goes on there, trying for 5 min" in play.lines("long")
     assert play.results()["long"]["answer"] == 42
     assert play.results()["limited"]["failed"]
+
+
+def test_a_connection_that_stays_lost_makes_the_host_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lost(ProgressAction):
+        _connection = None
+
+    class Said(list[str]):
+        say = list.append
+
+    said = Said()
+
+    def ask() -> None:
+        raise AnsibleConnectionFailure("Connection reset by peer")
+
+    monkeypatch.setattr(progress_action, "RECONNECT_LIMIT_S", 0.2)
+    monkeypatch.setattr(progress_action, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(Lost, "__abstractmethods__", frozenset())
+    action = Lost.__new__(Lost)
+    with pytest.raises(AnsibleConnectionFailure, match=r"Connection reset by peer.*the task goes on on the host"):
+        action._patiently(ask, said)
+    assert said == ["connection lost; the task goes on there, trying for 0 s"]
