@@ -100,9 +100,19 @@ options:
     type: int
     default: 8
   engine:
-    description: How bytes are transferred. Both choices mean HTTP in this release.
+    description:
+      - How bytes are transferred. Whatever the choice, the published hash decides before a file takes its name.
+      - V(http) uses HTTP alone; C(hf_xet) is never loaded.
+      - V(xet) has C(hf_xet) bring the files that the Hub keeps in its content-addressed storage, one after the other,
+        each over many connections, in a process of its own below O(python). When nothing is written for
+        O(stall_timeout), that process is killed. After two failures in a row, HTTP is used for the rest of the run,
+        and RV(notes) says so. A part of an earlier run is continued over HTTP.
+      - V(auto) is HTTP, too, except for files of more than 50 GB, which the Hub serves by C(hf_xet) only. HTTP is the
+        rule because it continues a file at any byte after a kill, hashes bytes while they arrive, keeps to
+        O(rate_limit_bytes_per_s) and needs little memory, none of which C(hf_xet) does, and because C(hf_xet) is known
+        to hang on large repositories. Choose V(xet) where a measurement shows that it is faster on your link.
     type: str
-    choices: [auto, http]
+    choices: [auto, http, xet]
     default: auto
   verify:
     description:
@@ -364,8 +374,11 @@ writer:
   sample: pid 4242 on gpu1 since 2026-10-01T08:00:00+00:00
 """
 
+import sys
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_required_lib
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.safetensors_header import read_header
@@ -389,7 +402,7 @@ ARGUMENTS = {
     "token": {"type": "str", "no_log": True},
     "python": {"type": "path"},
     "max_workers": {"type": "int", "default": 8},
-    "engine": {"type": "str", "choices": ["auto", "http"], "default": "auto"},
+    "engine": {"type": "str", "choices": ["auto", "http", "xet"], "default": "auto"},
     "verify": {"type": "str", "choices": ["stamp", "full", "structure"], "default": "stamp"},
     "update": {"type": "bool", "default": False},
     "prune": {"type": "bool", "default": False},
@@ -429,6 +442,12 @@ def listing(module: AnsibleModule, session: Session, retry: Retry, progress: Pro
         raise
 
 
+def run(module: AnsibleModule, arguments: list[str], data: str, started: Callable[[Any], None]) -> tuple[int, str, str]:
+    """Status, output and error output of a process; `started` gets it while it runs."""
+    status, out, error = module.run_command(arguments, data=data, before_communicate_callback=started)
+    return status, out, error
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     options = module.params
@@ -452,6 +471,8 @@ def main() -> None:
             read_header,
             partial(set_attributes, module),
             progress,
+            partial(run, module),
+            options["python"] or sys.executable,
         )
         result = download(wanted, around)
         if not module._diff:

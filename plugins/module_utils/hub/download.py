@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ServingError
 from .api import Listing, checked_repo_id
 from .carrier import Carrier, check_index
-from .folders import make_folders
+from .folders import make_folders, remove
 from .index import INDEX
 from .lock import WriterLock, active_writer
 from .manifest import Manifest
@@ -33,6 +33,8 @@ from .survey import Surveyor
 from .transfer import Throttle, Transfer
 from .transport import Session
 from .wanted import Wanted
+from .xet import Xet
+from .xet_process import Run, XetProcess
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Surroundings:
     read_header:     reads a safetensors file's header; raises a ServingError for a file that is not whole
     set_attributes:  (path, is_folder) -> whether owner, group or mode are, or would be, changed
     progress:        told how far the run is
+    run, python:     starts a process; the interpreter for hf_xet
     """
 
     session: Session
@@ -51,6 +54,8 @@ class Surroundings:
     read_header: Callable[[Path], Header]
     set_attributes: Callable[[str, bool], bool]
     progress: Progress
+    run: Run
+    python: str
 
 
 def download(wanted: Wanted, around: Surroundings) -> dict[str, Any]:
@@ -142,6 +147,7 @@ class _Run:
             self.around.retry,
             Throttle(wanted.rate_limit_bytes_per_s, self.around.retry.stop),
             self.around.progress,
+            self._xet(),
         )
         carrier = Carrier(plan, transfer, wanted.max_workers, self.structure, self.notes)
         begun = time.monotonic()
@@ -155,6 +161,23 @@ class _Run:
             error.facts.setdefault("commit", plan.goal.commit)
             raise
         return self._result(carrier, time.monotonic() - begun)
+
+    def _xet(self) -> Xet:
+        around, wanted = self.around, self.wanted
+        xet = Xet(
+            XetProcess(around.run, around.python, around.session.stall_s, around.retry),
+            wanted.engine,
+            around.session,
+            wanted.repo_id,
+            self.plan.goal.commit,
+            self.dest,
+            around.progress,
+            self.notes,
+            limited=wanted.rate_limit_bytes_per_s > 0,
+        )
+        if not wanted.check_mode:
+            xet.prepare([finding.file for finding in self.plan.to_fetch])
+        return xet
 
     def _refuse_what_cannot_succeed(self) -> None:
         """All that can be known before the first byte; what nobody continues is removed before space is measured."""
@@ -173,7 +196,7 @@ class _Run:
         if plan.changes and self.lock is not None:
             self.lock.announce()
             for path, _bytes in plan.cleared:
-                path.unlink(missing_ok=True)
+                remove(path)
             reclaimed = 0
         refuse_too_little_space(
             self.dest, max(0, plan.missing_bytes - reclaimed), len(plan.to_fetch), self.wanted.min_free_bytes

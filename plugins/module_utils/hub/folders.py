@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 FILE_MODE = 0o644
@@ -25,6 +26,14 @@ def make_folders(folder: Path) -> None:
         with contextlib.suppress(FileExistsError):
             path.mkdir()
             os.chmod(path, FOLDER_MODE)
+
+
+def remove(path: Path) -> None:
+    """A file, or a folder with all that is in it; it may be gone already."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def remove_empty_folders(dest: Path, folder: Path) -> None:

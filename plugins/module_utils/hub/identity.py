@@ -28,12 +28,13 @@ BUFFER_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file of a commit; `sha256` is None for a file that is not LFS."""
+    """One file of a commit; `sha256` is None for a file that is not LFS, `xet` says whether hf_xet can bring it."""
 
     path: str
     size: int
     git_sha1: str
     sha256: str | None = None
+    xet: bool = False
 
     @property
     def content_id(self) -> str:
@@ -123,7 +124,7 @@ def parse_tree_entry(entry: Any) -> RemoteFile | None:
         raise _invalid("the blob id is not 40 hexadecimal digits", path, repr(git_sha1))
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise _invalid("the size is not a number of bytes", path, repr(size))
-    return RemoteFile(path, size, git_sha1, sha256)
+    return RemoteFile(path, size, git_sha1, sha256, bool(entry.get("xetHash")))
 
 
 def _invalid(what: str, where: str, why: str | None = None) -> ServingError:

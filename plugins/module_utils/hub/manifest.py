@@ -8,7 +8,7 @@
 `<dest>/.cache/huggingface/blackwell.serving/manifest.json`:
     format    1
     repo_id, revision (as it was asked for), commit
-    files     {path: {size, git_sha1, sha256 (of LFS files)}}, the whole tree of the commit
+    files     {path: {size, git_sha1, sha256 (of LFS files), xet (where it is true)}}, the whole tree of the commit
     stamps    {path: {size, mtime_ns, inode, content_id, hashed, structure}}: verified at that moment, against that
               content; `hashed` is false when only headers and sizes were read, `structure` is true for shards and
               index when headers and index were found to agree
@@ -95,7 +95,12 @@ class Manifest:
             "revision": self.revision,
             "commit": self.commit,
             "files": {
-                path: {"size": file.size, "git_sha1": file.git_sha1, **file.identity()}
+                path: {
+                    "size": file.size,
+                    "git_sha1": file.git_sha1,
+                    **file.identity(),
+                    **({"xet": True} if file.xet else {}),
+                }
                 for path, file in sorted(self.files.items())
             },
             "stamps": {path: asdict(stamp) for path, stamp in sorted(self.stamps.items())},
@@ -124,7 +129,9 @@ class Manifest:
 def _file(path: str, entry: Any) -> RemoteFile:
     sha256 = entry.get("sha256")
     lfs = {"oid": sha256} if sha256 else None
-    file = parse_tree_entry({"path": path, "size": entry["size"], "oid": entry["git_sha1"], "lfs": lfs})
+    file = parse_tree_entry(
+        {"path": path, "size": entry["size"], "oid": entry["git_sha1"], "lfs": lfs, "xetHash": entry.get("xet")}
+    )
     if file is None:
         raise ValueError(path)
     return file

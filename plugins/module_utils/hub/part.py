@@ -93,9 +93,15 @@ class Part:
 
     def take_its_name(self) -> os.stat_result:
         """Flush to disk and rename to the file's own name; an older file there is replaced in that moment."""
-        os.fsync(self._stream.fileno())
-        target = self._dest / self._file.path
-        make_folders(target.parent)
-        os.replace(self._path, target)
-        fsync_directory(target.parent)
-        return os.fstat(self._stream.fileno())
+        return take_name(self._stream.fileno(), self._path, self._dest, self._file)
+
+
+def take_name(descriptor: int, path: Path, dest: Path, file: RemoteFile) -> os.stat_result:
+    """Give bytes that were found right their name, so that they are there whenever the host goes down."""
+    os.fchmod(descriptor, FILE_MODE)
+    os.fsync(descriptor)
+    target = dest / file.path
+    make_folders(target.parent)
+    os.replace(path, target)
+    fsync_directory(target.parent)
+    return os.fstat(descriptor)

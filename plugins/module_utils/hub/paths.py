@@ -101,7 +101,10 @@ def destination(dest: str) -> Path:
             where=repr(dest),
             remedy="Correct dest",
         )
-    path = Path(os.path.realpath(dest))
+    try:
+        path = Path(os.path.realpath(dest))
+    except UnicodeEncodeError:
+        raise ServingError("the destination is not valid Unicode", where=repr(dest), remedy="Correct dest") from None
     if path == Path("/"):
         raise ServingError("the root folder is no destination", where=repr(dest), remedy="Correct dest")
     if path.exists() and not path.is_dir():

@@ -16,6 +16,8 @@ from .part import part_bytes
 from .paths import OWN_STATE, STATE
 from .processes import is_open
 from .survey import SHARD_SUFFIX, Finding
+from .xet import staging_folder
+from .xet_process import bytes_below
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def make_plan(dest: Path, goal: Manifest, known: Manifest | None, findings: list
         dest,
         goal,
         findings,
-        orphans(dest) + _stale_parts(dest, goal),
+        orphans(dest) + _stale_parts(dest, goal) + _stale_staging(dest),
         _removable(dest, goal) if prune else {},
         known is None or known.commit != goal.commit,
         {finding.file.path: part_bytes(dest, finding.file) for finding in findings if finding.to_fetch},
@@ -115,6 +117,11 @@ def _removable(dest: Path, goal: Manifest) -> dict[str, Stamp]:
         except OSError:
             continue
     return removable
+
+
+def _stale_staging(dest: Path) -> list[tuple[Path, int]]:
+    """Folders in which hf_xet worked for a run that was killed; it would start again anyway."""
+    return [(folder, bytes_below(folder)) for folder in sorted(staging_folder(dest).glob("*"))]
 
 
 def _stale_parts(dest: Path, goal: Manifest) -> list[tuple[Path, int]]:

@@ -30,11 +30,18 @@ class Wanted:
     wait_for_lock: bool = True
     lock_timeout: float = 0
     rate_limit_bytes_per_s: int = 0
+    engine: str = "auto"
     check_mode: bool = False
 
     def __post_init__(self) -> None:
         for name in ("min_free_bytes", "lock_timeout", "rate_limit_bytes_per_s"):
             if getattr(self, name) < 0:
                 raise ServingError("a number cannot be negative", where=name, remedy=f"Set {name} to 0 or more")
+        if self.engine == "xet" and self.rate_limit_bytes_per_s:
+            raise ServingError(
+                "hf_xet cannot keep to a rate limit",
+                where="engine=xet, rate_limit_bytes_per_s",
+                remedy="Set engine to auto or http, or leave out the limit",
+            )
         if not 1 <= self.max_workers <= 64:
             raise ServingError("max_workers is out of range", where=str(self.max_workers), remedy="Set it to 1 to 64")

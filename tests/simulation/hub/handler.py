@@ -18,7 +18,9 @@ from .repository import Entry, Repository, Snapshot
 if TYPE_CHECKING:
     from .server import Hub
 
-MODEL = re.compile(r"/api/models/(?P<repo>[^/]+/[^/]+)(?:/(?P<what>revision|tree|paths-info)/(?P<revision>[^/]+))?")
+MODEL = re.compile(
+    r"/api/models/(?P<repo>[^/]+/[^/]+)(?:/(?P<what>revision|tree|paths-info|xet-read-token)/(?P<revision>[^/]+))?"
+)
 RESOLVE = re.compile(r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<file>.+)")
 CDN = re.compile(r"/blobs/(?P<sha256>[0-9a-f]{64})")
 
@@ -131,7 +133,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _model(self, repository: Repository, what: str | None, revision: str) -> None:
         snapshot = self._snapshot(repository, revision)
-        if what == "tree":
+        if what == "xet-read-token" and self.hub.xet:
+            self._json(self.hub.xet.token(), self.hub.xet.token_headers())
+        elif what == "tree":
             self._tree(snapshot)
         elif what == "paths-info":
             wanted = set(self.form.get("paths", []))
@@ -141,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _tree(self, snapshot: Snapshot) -> None:
         """One page; the cursor is the index of the next entry, in a query of our own."""
-        tree = snapshot.tree()
+        tree = [self._with_xet(entry) for entry in snapshot.tree()]
         start = int(self.query.get("cursor", ["0"])[0])
         end = start + self.hub.page_size
         headers = {}
@@ -150,6 +154,10 @@ class Handler(BaseHTTPRequestHandler):
             base = f"http://{self.headers['Host']}{url.path}"
             headers["Link"] = f'<{base}?recursive=true&expand=false&cursor={end}>; rel="next"'
         self._json(tree[start:end], headers)
+
+    def _with_xet(self, entry: dict[str, Any]) -> dict[str, Any]:
+        name = self.hub.xet.hashes.get(entry.get("lfs", {}).get("oid", "")) if self.hub.xet else None
+        return {**entry, "xetHash": name} if name else entry
 
     def _resolve(self, repository: Repository, revision: str, file: str, fault: Fault | None) -> None:
         snapshot = self._snapshot(repository, revision)
@@ -162,6 +170,9 @@ class Handler(BaseHTTPRequestHandler):
             "X-Linked-Size": str(entry.size),
             "ETag": f'"{entry.etag}"',
         }
+        if self.hub.xet and entry.sha256 in self.hub.xet.hashes:
+            route = f"{self.hub.endpoint}/api/models/{repository.repo_id}/xet-read-token/{snapshot.commit}"
+            headers |= {"X-Xet-Hash": self.hub.xet.hashes[entry.sha256], "Link": f'<{route}>; rel="xet-auth"'}
         if entry.sha256 and self.hub.cdn_endpoint:
             location = f"{self.hub.cdn_endpoint}/blobs/{entry.sha256}"
             self._head(302, {**headers, "Location": location, "Content-Length": "0"})

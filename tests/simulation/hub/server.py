@@ -15,6 +15,7 @@ from typing import Any
 from .faults import Fault, Faults, Record, RequestLog
 from .handler import Handler
 from .repository import Entry, Repository, Snapshot
+from .xet import Store
 
 
 class _Listener(ThreadingHTTPServer):
@@ -68,6 +69,7 @@ class Hub:
         on_record: Callable[[Record], None] | None = None,
     ) -> None:
         self.repositories: dict[str, Repository] = {}
+        self.xet: Store | None = None
         self.faults = Faults()
         self.log = RequestLog(log, on_record)
         self.page_size = page_size
@@ -127,6 +129,13 @@ class Hub:
 
     def fault(self, pattern: str, **settings: Any) -> None:
         self.faults.add(Fault(pattern, **settings))
+
+    def offer_xet(self, folder: Path) -> None:
+        """All LFS files that are published by now are in a content-addressed store too, kept in that folder."""
+        snapshots = [snapshot for repository in self.repositories.values() for snapshot in repository.commits.values()]
+        entries = {entry.sha256: entry.source for snapshot in snapshots for entry in snapshot.entries.values()}
+        self.xet = Store(folder)
+        self.xet.add([(sha256, source) for sha256, source in entries.items() if sha256])
 
     def blob(self, sha256: str) -> Entry | None:
         for repository in self.repositories.values():

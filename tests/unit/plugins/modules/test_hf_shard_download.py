@@ -212,7 +212,8 @@ def test_without_the_client_the_message_names_it(
         ({"endpoint": "http://127.0.0.1:9"}, "cannot be reached"),
         ({"dest": "relative"}, "not an absolute path"),
         ({"dest": "/tmp/new\nline"}, "control characters"),
-        ({"engine": "xet"}, "value of engine must be one of"),
+        ({"engine": "ftp"}, "value of engine must be one of"),
+        ({"engine": "xet", "rate_limit_bytes_per_s": 5}, "cannot keep to a rate limit"),
     ],
 )
 def test_each_refusal_is_one_message(

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,16 @@ def dest(tmp_path: Path) -> Path:
     return tmp_path / "models" / "My Model 100% {{ x }}'é"
 
 
+def run_process(arguments: list[str], data: str, started: Callable[[Any], None]) -> tuple[int, str, str]:
+    """As AnsibleModule.run_command, with what these tests need of it."""
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        started(process)
+        out, error = process.communicate(data, timeout=60)
+    return process.returncode, out, error
+
+
 @pytest.fixture
 def fetch(hub: Hub, dest: Path) -> Fetch:
     """fetch(revision=..., verify=..., ...) -> the result; `attempts`, `token`, `stall_s` and `set_attributes` too."""
@@ -67,6 +79,8 @@ def fetch(hub: Hub, dest: Path) -> Fetch:
             read_header,
             set_attributes,
             Progress(progress_file),
+            run_process,
+            sys.executable,
         )
         return download(wanted, around)
 

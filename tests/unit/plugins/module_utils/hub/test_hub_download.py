@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.hub import identity as identity_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub import survey as survey_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.answers import HubUnavailable
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.manifest import Manifest
@@ -443,7 +444,12 @@ def test_attributes_of_a_linked_file_are_not_set(fetch: Fetch, folder: Path, des
     (tmp_path / "blob").write_bytes((folder / "config.json").read_bytes())
     (dest / "config.json").symlink_to(tmp_path / "blob")
     asked: list[str] = []
-    fetch(set_attributes=lambda path, is_folder: bool(asked.append(os.path.basename(path))))
+
+    def set_attributes(path: str, is_folder: bool) -> bool:
+        asked.append(os.path.basename(path))
+        return False
+
+    fetch(set_attributes=set_attributes)
     assert (dest / "config.json").is_symlink()
     assert "config.json" not in asked
 
@@ -452,7 +458,7 @@ def test_a_file_that_cannot_be_read_ends_the_survey(
     fetch: Fetch, folder: Path, dest: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch()
-    hash_file, hashed = survey_module.hash_file, []
+    hashed: list[str] = []
 
     def broken(path: Path, hasher: Any, **options: Any) -> Any:
         if path.name == SHARDS[0]:
@@ -460,7 +466,7 @@ def test_a_file_that_cannot_be_read_ends_the_survey(
         time.sleep(0.1)
         options["each"](1)  # as between two reads
         hashed.append(path.name)
-        return hash_file(path, hasher, **options)
+        return identity_module.hash_file(path, hasher, **options)
 
     monkeypatch.setattr(survey_module, "hash_file", broken)
     with pytest.raises(OSError, match="Input/output error"):
