@@ -139,7 +139,7 @@ def describe(config: Config) -> Architecture:
         hidden_size=_number(text, ("hidden_size", "n_embd", "d_model")),
         vocab_size=_number(text, ("vocab_size",)),
         max_position_embeddings=min(_numbers(text, LENGTHS), default=None),
-        dtype=_dtype(config, text),
+        dtype=stated_dtype(config),
     )
 
 
@@ -214,7 +214,9 @@ def _experts(text: Config) -> dict[str, int | None]:
     return {"routed": routed, "active": _number(text, ACTIVE_EXPERTS), "shared": shared}
 
 
-def _dtype(config: Config, text: Config) -> str | None:
+def stated_dtype(config: Config) -> str | None:
+    """The dtype of the weights, such as bfloat16, as vLLM looks for it; None when no place states it."""
+    text = text_config_of(config)[1]
     vision = config.get("vision_config")
     for source in (config, text, vision if isinstance(vision, Mapping) else {}):
         for key in ("dtype", "torch_dtype"):

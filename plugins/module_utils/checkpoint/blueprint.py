@@ -15,7 +15,7 @@ from typing import Any
 from .architecture import describe
 from .documents import Contents, Quantization, checked_contents, interpret, places_below, read_documents
 from .patch_notes import notes_on
-from .quantization import CONFIG, Block, Declaration, declarations_in, quark_declaration, weights_block
+from .quantization import CONFIG, Block, weights_block
 from .resolver_rules import ResolverRules, rules_for
 from .shards import Shards, inspect_shards, is_kv_scale, read_index
 from .suggestions import remote_code, suggest
@@ -62,7 +62,7 @@ def _blueprint(contents: Contents, rules: ResolverRules, scale_tensors: int | No
     quantization = interpret(contents, rules)
     result = asdict(describe(contents[CONFIG]))
     result["quantization"] = _quantization_report(quantization, rules, scale_tensors)
-    result["notes"] = notes_on(contents, quantization, rules, scale_tensors)
+    result["notes"] = notes_on(quantization, rules, scale_tensors)
     if result["attention"] == "unknown":
         result["notes"].append(
             f"model type {result['text_model_type']} has a latent or compressed cache that vLLM 0.33 does not know as "
@@ -95,7 +95,7 @@ def _group_size(block: Block) -> int | None:
 
 
 def _kv_cache_report(quantization: Quantization, scale_tensors: int | None) -> dict[str, Any]:
-    declared = [item for block in quantization.blocks for item in _all_declarations(block)]
+    declared = quantization.declarations
     decided_by = quantization.resolution.decided_by
     told = next(
         (item for item in declared if item.where == decided_by),
@@ -115,11 +115,6 @@ def _kv_cache_report(quantization: Quantization, scale_tensors: int | None) -> d
             for item in declared
         ],
     }
-
-
-def _all_declarations(block: Block) -> list[Declaration]:
-    quark = quark_declaration(block)
-    return [*declarations_in(block), *([quark] if quark is not None else [])]
 
 
 def _shard_report(shards: Shards) -> dict[str, Any]:

@@ -16,7 +16,17 @@ from typing import Any
 from ..errors import ServingError
 from .architecture import text_config_of, uses_mla
 from .json_document import JsonDocument, kind_of, parse_object
-from .quantization import CONFIG, HF_QUANT_CONFIG, Block, Resolution, blocks_of, resolve
+from .quantization import (
+    CONFIG,
+    HF_QUANT_CONFIG,
+    Block,
+    Declaration,
+    Resolution,
+    all_declarations,
+    blocks_of,
+    resolve,
+)
+from .refusals import Refusal, refusals
 from .resolver_rules import ResolverRules
 
 Contents = Mapping[str, Mapping[str, Any]]
@@ -77,14 +87,42 @@ def checked_contents(contents: Mapping[str, Any]) -> dict[str, Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Quantization:
-    """What one state of the two files means to one vLLM release."""
+    """What one state of the two files means to one vLLM release.
+
+    auto_on_sm10x: what the architecture makes of `auto` on compute capability 10.x, where it does
+    """
 
     blocks: list[Block]
     use_mla: bool
     resolution: Resolution
+    refusals: list[Refusal]
+    auto_on_sm10x: str | None
+
+    @property
+    def declarations(self) -> list[Declaration]:
+        """Every key that says something about the KV cache, in the order of the blocks."""
+        return [item for block in self.blocks for item in all_declarations(block)]
 
 
 def interpret(contents: Contents, rules: ResolverRules) -> Quantization:
-    blocks = blocks_of(contents[CONFIG], contents.get(HF_QUANT_CONFIG))
-    use_mla = uses_mla(text_config_of(contents[CONFIG])[1])
-    return Quantization(blocks, use_mla, resolve(blocks, rules, use_mla=use_mla))
+    config = contents[CONFIG]
+    blocks = blocks_of(config, contents.get(HF_QUANT_CONFIG))
+    text = text_config_of(config)[1]
+    use_mla = uses_mla(text)
+    return Quantization(
+        blocks,
+        use_mla,
+        resolve(blocks, rules, use_mla=use_mla),
+        refusals(blocks, rules, use_mla=use_mla),
+        _auto_on_sm10x(config, text, rules),
+    )
+
+
+def _auto_on_sm10x(config: Mapping[str, Any], text: Mapping[str, Any], rules: ResolverRules) -> str | None:
+    """What the architecture makes of `auto` on compute capability 10.x, whatever the files say; None for most."""
+    names = config.get("architectures")
+    for name in names if isinstance(names, list) else []:
+        default = rules.auto_by_architecture.get(name) if isinstance(name, str) else None
+        if default is not None and (not default.sparse_only or text.get("index_topk") is not None):
+            return default.dtype
+    return None

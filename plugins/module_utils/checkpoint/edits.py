@@ -60,11 +60,8 @@ def model_dtype_edits(contents: Contents, rules: ResolverRules) -> dict[str, lis
             if declaration.kind in ("fp8", "nvfp4"):
                 drop(declaration)
     after = interpret(edited, rules)
-    if after.resolution.dtype != MODEL_DTYPE:
-        for block in after.blocks:
-            for declaration in declarations_in(block):
-                if declaration.where == after.resolution.decided_by:
-                    drop(declaration)
+    while decisive := _decisive(after):
+        drop(decisive)
         after = interpret(edited, rules)
     if after.resolution.dtype != MODEL_DTYPE:
         raise ServingError(
@@ -73,6 +70,19 @@ def model_dtype_edits(contents: Contents, rules: ResolverRules) -> dict[str, lis
             remedy="Pass --kv-cache-dtype to the engine and leave the files as they are",
         )
     return edits
+
+
+def _decisive(quantization: Quantization) -> Declaration | None:
+    """The key that still quantizes the KV cache, or that keeps vLLM from starting: one of no known kind."""
+    stumbling = {item.where for item in quantization.refusals if item.by_patch}
+    for block in quantization.blocks:
+        for declaration in declarations_in(block):
+            decides = declaration.where == quantization.resolution.decided_by
+            if (decides and quantization.resolution.dtype != MODEL_DTYPE) or any(
+                where == declaration.where or where.startswith(f"{declaration.where}/") for where in stumbling
+            ):
+                return declaration
+    return None
 
 
 def _refuse_missing_fields(quantization: Quantization, rules: ResolverRules) -> None:

@@ -149,7 +149,7 @@ def _describe(plan: _Plan, rules: ResolverRules, scale_tensors: int | None) -> P
     published = interpret(_contents(plan.published), rules)
     before = interpret(_contents(plan.current), rules)
     after = interpret(_contents(plan.target), rules)
-    notes = notes_on(_contents(plan.target), after, rules, scale_tensors)
+    notes = notes_on(after, rules, scale_tensors)
     return Patch(files, published.resolution, before.resolution, after.resolution, notes)
 
 

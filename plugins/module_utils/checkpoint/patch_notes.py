@@ -10,56 +10,39 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from .documents import Contents, Quantization
-from .quantization import CONFIG, declarations_in, effective_block, quark_declaration
+from .documents import Quantization
+from .quantization import buried_declarations, declarations_in, quark_declaration
 from .resolver_rules import ResolverRules
 
 
-def notes_on(
-    contents: Contents, quantization: Quantization, rules: ResolverRules, scale_tensors: int | None
-) -> list[str]:
+def notes_on(quantization: Quantization, rules: ResolverRules, scale_tensors: int | None) -> list[str]:
     """Remarks on one state of the two files; `scale_tensors` counts the KV scales in the weights, None if unknown."""
     return [
         *rules.notes,
-        *_refusals(quantization, rules),
+        *(f"{item.where}: {item.why}" for item in quantization.refusals),
         *_unknown_values(quantization),
         *_scales(quantization, scale_tensors),
-        *_beyond_the_files(contents, quantization, rules),
+        *_beyond_the_files(quantization, rules),
     ]
 
 
-def _refusals(quantization: Quantization, rules: ResolverRules) -> Iterator[str]:
-    block = effective_block(quantization.blocks)
-    if block is None:
-        return
-    if block.missing_fields():
-        yield (
-            f"{block.file}#{block.inner[0]} lacks {', '.join(block.missing_fields())}: "
-            f"vLLM does not load {block.algo} weights without (null is enough)"
-        )
-    algo = block.refused_algo(rules)
-    if algo is not None:
-        yield f"{block.file}#{block.inner[0]}/quant_algo is {algo}, which this vLLM refuses in this form"
-
-
 def _unknown_values(quantization: Quantization) -> Iterator[str]:
+    decided_by = quantization.resolution.decided_by
     for block in quantization.blocks:
         for declaration in declarations_in(block):
-            if declaration.kind != "unknown" or declaration.where == _by_layer(quantization):
+            if declaration.kind != "unknown" or (
+                quantization.resolution.dtype != "auto" and declaration.where == decided_by
+            ):
                 continue
-            effect = (
-                "warns and keeps the model's dtype"
-                if declaration.where == quantization.resolution.decided_by
-                else "does not act on it"
-            )
+            effect = "warns and keeps the model's dtype" if declaration.where == decided_by else "does not act on it"
             yield f"{declaration.where} is {json.dumps(declaration.value)}, a KV-cache setting that vLLM {effect}"
         quark = quark_declaration(block)
         if quark is not None:
             yield f"{quark.where} names quantized key and value layers; vLLM keeps the KV cache at the model's dtype"
-
-
-def _by_layer(quantization: Quantization) -> str | None:
-    return quantization.resolution.decided_by if quantization.resolution.by_layer else None
+        buried = buried_declarations(block)
+        if buried:
+            more = f" (and {len(buried) - 1} more such keys)" if len(buried) > 1 else ""
+            yield f"{buried[0].where} is {json.dumps(buried[0].value)}{more}: vLLM reads no KV-cache setting that deep"
 
 
 def _scales(quantization: Quantization, scale_tensors: int | None) -> Iterator[str]:
@@ -76,13 +59,13 @@ def _scales(quantization: Quantization, scale_tensors: int | None) -> Iterator[s
         )
 
 
-def _beyond_the_files(contents: Contents, quantization: Quantization, rules: ResolverRules) -> Iterator[str]:
+def _beyond_the_files(quantization: Quantization, rules: ResolverRules) -> Iterator[str]:
     if quantization.resolution.overrides_flag:
         yield "this vLLM lets the checkpoint's kv_cache_scheme win over --kv-cache-dtype; kv_cache=model_dtype acts"
-    architectures = contents[CONFIG].get("architectures")
-    dsa = isinstance(architectures, list) and "GlmMoeDsaForCausalLM" in architectures
-    if dsa and rules.dsa_auto_is_fp8 and quantization.resolution.dtype == "auto":
+    if quantization.resolution.dtype == "nvfp4" and quantization.use_mla and rules.nvfp4_refused_with_mla:
+        yield "this vLLM does not start with an nvfp4 KV cache and MLA: pass another dtype or patch the files"
+    if quantization.auto_on_sm10x is not None and quantization.resolution.dtype == "auto":
         yield (
-            "vLLM turns --kv-cache-dtype auto into fp8_e4m3 for GlmMoeDsaForCausalLM on compute capability 10.x, "
-            "whatever the checkpoint says: pass bfloat16 there if that is meant"
+            f"vLLM turns --kv-cache-dtype auto into {quantization.auto_on_sm10x} for this architecture on compute "
+            "capability 10.x, whatever the checkpoint says: pass bfloat16 there if that is meant"
         )

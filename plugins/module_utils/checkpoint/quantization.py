@@ -17,21 +17,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ServingError
-from .json_document import kind_of
+from .json_document import join_pointer, kind_of
 from .resolver_rules import ResolverRules
+from .schemes import algorithm_of, scheme_kind
 
 CONFIG = "config.json"
 HF_QUANT_CONFIG = "hf_quant_config.json"
 KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
+BURIED_KEYS = (*KEYS, "kv_cache_quant_config")
 BLOCKS_IN_CONFIG = ("/quantization_config", "/compression_config")
 TEXT_CONFIGS = ("", "/text_config", "/llm_config", "/language_config", "/thinker_config/text_config")
 
-MODELOPT_METHODS = {
-    "FP8": "modelopt",
-    "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
-    "FP8_PB_WO": "modelopt",
-    "NVFP4": "modelopt_fp4",
-}
 # A block in the wrapped form that lacks one of these is refused when the weights are loaded: null is fine, absent not.
 REQUIRED_FIELDS = {
     "NVFP4": ("group_size", "kv_cache_quant_algo", "exclude_modules"),
@@ -64,7 +60,7 @@ class Block:
 
     def method(self, rules: ResolverRules) -> str:
         """The quant_method as vLLM settles it; "" when the block names none that vLLM derives."""
-        derived = _methods(rules).get((self._modelopt_algo(rules) or "").upper())
+        derived = rules.methods.get((self._modelopt_algo(rules) or "").upper())
         return derived or str(self.value.get("quant_method") or "").lower().replace(
             "compressed_tensors", "compressed-tensors"
         )
@@ -72,7 +68,7 @@ class Block:
     def refused_algo(self, rules: ResolverRules) -> str | None:
         """The algorithm of a wrapped ModelOpt block for which vLLM knows no method: the engine does not start."""
         algo = self._modelopt_algo(rules)
-        return algo if algo is not None and algo.upper() not in _methods(rules) else None
+        return algo if algo is not None and algo.upper() not in rules.methods else None
 
     def _modelopt_algo(self, rules: ResolverRules) -> str | None:
         """The algorithm from which vLLM derives the method; None when the block is not ModelOpt's wrapped form."""
@@ -122,19 +118,6 @@ class Resolution:
     overrides_flag: bool = False
 
 
-def scheme_kind(value: Any) -> str:
-    """fp8 (static 8-bit float), nvfp4 (4-bit float), unknown, or none, as vLLM reads a scheme or an algorithm name."""
-    if not value:
-        return "none"
-    if isinstance(value, str):
-        return value.lower() if value.lower() in ("fp8", "nvfp4") else "unknown"
-    if not isinstance(value, Mapping) or value.get("type") != "float":
-        return "unknown"
-    if value.get("num_bits") == 8 and value.get("dynamic") is False:
-        return "fp8"
-    return "nvfp4" if value.get("num_bits") == 4 else "unknown"
-
-
 def blocks_of(config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None) -> list[Block]:
     """Every quantization block of a checkpoint: config.json's, those in a nested text config, hf_quant_config.json."""
     found = []
@@ -164,6 +147,29 @@ def quark_declaration(block: Block) -> Declaration | None:
     return Declaration(block.file, f"{block.pointer}/export/kv_cache_group", group, "unknown") if group else None
 
 
+def buried_declarations(block: Block) -> list[Declaration]:
+    """KV-cache keys deeper in a block, as in settings for one layer or one group: vLLM (0.15 to 0.33) reads none."""
+    read = {item.pointer for item in declarations_in(block)}
+    found = []
+    pending: list[tuple[str, Any]] = [(block.pointer, block.value)]
+    while pending:
+        pointer, value = pending.pop()
+        items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+        for key, item in items:
+            place = pointer + join_pointer([key])
+            if key in BURIED_KEYS and item and place not in read:
+                found.append(Declaration(block.file, place, item, "unknown"))
+            else:
+                pending.append((place, item))
+    return sorted(found, key=lambda item: item.pointer)
+
+
+def all_declarations(block: Block) -> list[Declaration]:
+    """The keys that vLLM looks at, and those that it does not."""
+    quark = quark_declaration(block)
+    return [*declarations_in(block), *([quark] if quark is not None else []), *buried_declarations(block)]
+
+
 def effective_block(blocks: list[Block]) -> Block | None:
     """The block that decides the KV-cache dtype: config.json's top level, else hf_quant_config.json."""
     return _first(blocks, (CONFIG, "/quantization_config"), (HF_QUANT_CONFIG, ""))
@@ -187,11 +193,8 @@ def resolve(blocks: list[Block], rules: ResolverRules, *, use_mla: bool) -> Reso
         decisive = next((item for item in declarations_in(block) if item.value), None)
         if decisive is None:
             return Resolution("auto", block.where)
-        if decisive.kind == "fp8":
-            return Resolution("fp8_e4m3", decisive.where)
-        if decisive.kind == "nvfp4" and rules.nvfp4:
-            return Resolution("nvfp4", decisive.where)
-        return Resolution("auto", decisive.where, warns=True)
+        dtype = rules.dtypes.get(algorithm_of(decisive.value, rules) or "")
+        return Resolution(dtype or "auto", decisive.where, warns=dtype is None)
     block = weights_block(blocks)
     if block is None:
         return Resolution("auto", None)
@@ -203,10 +206,6 @@ def resolve(blocks: list[Block], rules: ResolverRules, *, use_mla: bool) -> Reso
             overrides_flag=rules.scheme_overrides_flag,
         )
     return Resolution("auto", block.where)
-
-
-def _methods(rules: ResolverRules) -> dict[str, str]:
-    return MODELOPT_METHODS | ({"MIXED_PRECISION": "modelopt_mixed"} if rules.modelopt_mixed else {})
 
 
 def _first(blocks: list[Block], *places: tuple[str, str]) -> Block | None:
