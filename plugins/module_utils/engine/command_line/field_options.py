@@ -1,0 +1,234 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""How an engine makes options of the fields of a configuration dataclass (its get_kwargs)."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from .config_fields import ConfigField, Dataclasses
+from .conversions import Conversion
+from .interpreter import Interpreter
+from .values import SPOILED, External, Native, SourceClass, SourceFunction, Subscript, Unknown, Value
+
+BOOLEAN_OPTIONAL = External("argparse.BooleanOptionalAction")
+_LITERAL = External("typing.Literal")
+_HUMAN_READABLE = ("human_readable_int", "human_readable_int_or_auto")
+# The kinds of field that the engine tells apart, in its order; a release may lack some.
+_KNOWN_TESTS = (
+    "dataclass_cls is not None",
+    "type_hints == {bool, str, type(None)}",
+    "contains_type(type_hints, bool)",
+    "contains_type(type_hints, Literal)",
+    "contains_type(type_hints, tuple)",
+    "contains_type(type_hints, list)",
+    "contains_type(type_hints, set)",
+    "contains_type(type_hints, int)",
+    "contains_type(type_hints, float)",
+    "contains_type(type_hints, dict)"
+    " and (contains_type(type_hints, str) or any(is_not_builtin(th) for th in type_hints))",
+    "contains_type(type_hints, dict)",
+    "contains_type(type_hints, str) or any(is_not_builtin(th) for th in type_hints)",
+)
+
+
+def _shape(expression: str) -> str:
+    return ast.dump(ast.parse(expression, mode="eval").body)
+
+
+_KNOWN_SHAPES = {_shape(test): test for test in _KNOWN_TESTS}
+
+
+@dataclass
+class Rules:
+    """What differs between the releases' get_kwargs, as the installed one has it.
+
+    unknown:        why the function is not one of the known shape, or None
+    text_or_switch: whether bool | str | None makes an option with an optional value
+    human_readable: integer fields that accept 1k and 1K
+    none_choice:    what is added to the choices of an optional field
+    plain_numbers:  whether JSON may hold 1k and 1K
+    dicts_derive:   whether a class derived from dict counts as dict
+    """
+
+    unknown: str | None = None
+    text_or_switch: bool = False
+    human_readable: set[str] = field(default_factory=set)
+    none_choice: Value = None
+    plain_numbers: bool = False
+    dicts_derive: bool = False
+
+
+def rules_of(function: SourceFunction) -> Rules:
+    """The rules of the release that `get_kwargs` was found in."""
+    source = function.source
+    inner = source.bound.get("_compute_kwargs")
+    body = inner.node if inner and isinstance(inner.node, ast.FunctionDef) else function.node
+    chain = next(
+        (node for node in ast.walk(body) if isinstance(node, ast.If) and ast.unparse(node.test) == _KNOWN_TESTS[0]),
+        None,
+    )
+    if chain is None:
+        return Rules(unknown=f"{source.where(body)}: no step tells dataclass fields from others")
+    rules, order = Rules(), list(_KNOWN_SHAPES)
+    link: ast.If | None = chain
+    while link is not None:
+        shape = ast.dump(link.test)
+        if shape not in order:
+            return Rules(unknown=f"{source.where(link)}: the kind of field {ast.unparse(link.test)!r} is not known")
+        order = order[order.index(shape) + 1 :]
+        test = _KNOWN_SHAPES[shape]
+        rules.text_or_switch |= test == _KNOWN_TESTS[1]
+        if test == "contains_type(type_hints, int)":
+            rules.human_readable = {
+                node.value
+                for part in link.body
+                for node in ast.walk(part)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()
+            } - {"type", "help"}
+        link = link.orelse[0] if len(link.orelse) == 1 and isinstance(link.orelse[0], ast.If) else None
+    rules.none_choice = _none_choice(body)
+    rules.plain_numbers = "_expand_json_human_readable_numbers" in source.bound
+    rules.dicts_derive = "is_dict_subclass" in source.bound
+    return rules
+
+
+def _none_choice(body: ast.AST) -> Value:
+    """What an optional field's choices are extended by: None, or in older releases the word."""
+    for node in ast.walk(body):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("['choices'].append") and len(node.args) == 1:
+            return node.args[0].value if isinstance(node.args[0], ast.Constant) else Unknown(ast.unparse(node))
+    return None
+
+
+class FieldOptions:
+    """get_kwargs of the installed release: the keywords that each field gives to add_argument.
+
+    notes: why fields could not be told, if so
+    """
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.dataclasses = Dataclasses(interpreter)
+        self.rules: Rules | None = None
+        self.notes: list[str] = []
+        self._interpreter = interpreter
+        self._known: list[tuple[SourceClass, dict[str, dict[str, Value]]]] = []
+
+    def native(self, where_defined: SourceFunction) -> Native:
+        """The stand-in for the engine's function."""
+        self.rules = rules_of(where_defined)
+        if self.rules.unknown:
+            self.notes.append(f"choices and value counts cannot be told: {self.rules.unknown}")
+        return Native("get_kwargs", lambda given, _keywords, where: self.of(given[0] if given else None, where))
+
+    def of(self, value: Value, where: str) -> Value:
+        """{field: keywords} of a dataclass; a copy, for the engine changes it."""
+        if not isinstance(value, SourceClass) or not self.dataclasses.is_dataclass(value):
+            return {SPOILED: Unknown("options of something that is no dataclass", where)}
+        for known, options in self._known:
+            if known.same(value):
+                return _copied(options)
+        options = {each.name: self._keywords(each) for each in self.dataclasses.fields(value)}
+        self._known.append((value, options))
+        return _copied(options)
+
+    def _keywords(self, each: ConfigField) -> dict[str, Value]:
+        keywords: dict[str, Value] = {"default": each.default, "help": each.description.strip()}
+        rules = self.rules or Rules(unknown="get_kwargs was not found")
+        hints = [dict_hint(hint, self.dataclasses) if rules.dicts_derive else hint for hint in each.hints]
+        unknown = next((hint for hint in hints if isinstance(hint, Unknown)), None)
+        if rules.unknown or unknown is not None:
+            reason = unknown or Unknown(rules.unknown or "")
+            return {**keywords, "choices": reason, "nargs": reason, "type": reason, "action": reason}
+        keywords.update(self._of_hints(each.name, hints, rules))
+        if None in hints and not _contains(hints, "builtins.bool"):
+            keywords["type"] = Conversion("optional_type", keywords["type"])
+            if keywords.get("choices"):
+                keywords["choices"] = [*keywords["choices"], rules.none_choice]
+        return keywords
+
+    def _of_hints(self, name: str, hints: list[Value], rules: Rules) -> dict[str, Value]:
+        """The keywords that follow from the types, by the engine's order of questions."""
+        if any(self.dataclasses.is_dataclass(hint) for hint in hints):
+            return {"type": Conversion("dataclass", rules.plain_numbers)}
+        kinds = {_origin(hint) for hint in hints}
+        if rules.text_or_switch and kinds == {"builtins.bool", "builtins.str", "None"}:
+            return {"type": External("builtins.str"), "nargs": "?", "const": True}
+        if "builtins.bool" in kinds:
+            return {"action": BOOLEAN_OPTIONAL}
+        literal = next((hint for hint in hints if isinstance(hint, Subscript) and hint.origin == _LITERAL), None)
+        if literal is not None:
+            return _of_literal(literal, "builtins.str" in kinds)
+        for sequence in ("builtins.tuple", "builtins.list", "builtins.set"):
+            if sequence in kinds:
+                return _of_sequence(next(hint for hint in hints if _origin(hint) == sequence), sequence, self)
+        if "builtins.int" in kinds:
+            readable = name in rules.human_readable and self._human_readable(name)
+            return {"type": readable or External("builtins.int")}
+        if "builtins.float" in kinds:
+            return {"type": External("builtins.float")}
+        if "builtins.dict" in kinds:
+            more = "builtins.str" in kinds or any(not kind.startswith("builtins.") for kind in kinds - {"None"})
+            return {
+                "type": Conversion("parse_type", External("json.loads"))
+                if not more
+                else Conversion("union_dict_and_str")
+            }
+        return {"type": External("builtins.str")}
+
+    def _human_readable(self, name: str) -> Value:
+        return Conversion(_HUMAN_READABLE[1] if name == "max_model_len" else _HUMAN_READABLE[0])
+
+
+def _copied(options: dict[str, dict[str, Value]]) -> dict[str, dict[str, Value]]:
+    """The engine changes what it is given: keywords and lists in them are copied, all else never changes."""
+    return {
+        name: {key: value.copy() if isinstance(value, (list, dict, set)) else value for key, value in keywords.items()}
+        for name, keywords in options.items()
+    }
+
+
+def dict_hint(hint: Value, dataclasses: Dataclasses) -> Value:
+    """A class derived from dict is a dict on the command line."""
+    return External("builtins.dict") if dataclasses.is_mapping(hint) else hint
+
+
+def _of_literal(literal: Subscript, with_text: bool) -> dict[str, Value]:
+    options = literal.arguments
+    if any(isinstance(option, Unknown) for option in options):
+        reason = next(option for option in options if isinstance(option, Unknown))
+        return {"type": reason, "choices": None if with_text else reason}
+    kind = External(f"builtins.{type(options[0]).__name__}")
+    return {"type": kind, **({} if with_text else {"choices": sorted(options)})}
+
+
+def _of_sequence(hint: Value, kind: str, options: FieldOptions) -> dict[str, Value]:
+    elements = hint.arguments if isinstance(hint, Subscript) else ()
+    if not elements:
+        return {"type": Unknown(f"the elements of {kind.removeprefix('builtins.')} cannot be told"), "nargs": "+"}
+    counted = kind == "builtins.tuple" and Ellipsis not in elements
+    nargs: Value = len(elements) if counted else "+"
+    element = elements[0]
+    if isinstance(element, Subscript) and element.origin == External("typing.Union"):
+        return {"type": External("builtins.str"), "nargs": nargs}
+    if isinstance(element, Subscript) and element.origin == _LITERAL:
+        return {"nargs": nargs, **_of_literal(Subscript(_LITERAL, options.dataclasses.options(element)), False)}
+    return {"type": element, "nargs": nargs}
+
+
+def _contains(hints: list[Value], name: str) -> bool:
+    return any(_origin(hint) == name for hint in hints)
+
+
+def _origin(hint: Value) -> str:
+    """list for list[int], "None" for None, a dotted name for classes."""
+    if hint is None:
+        return "None"
+    origin = hint.origin if isinstance(hint, Subscript) else hint
+    if isinstance(origin, External):
+        return origin.name
+    return f"{origin.source.name}.{origin.name}" if isinstance(origin, SourceClass) else str(origin)

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""The parser that an engine's source fills, and the flags that it has afterwards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .conversions import converter
+from .field_options import BOOLEAN_OPTIONAL
+from .interpreter import Interpreter
+from .values import SPOILED, Native, Recorder, SourceClass, Unknown, Value
+
+_DEPRECATED = re.compile(r"\bdeprecated and\b|\bis deprecated\b|^\W*deprecated\b", re.IGNORECASE)
+# How many values an action of argparse takes, where it is not the option's own nargs.
+_SWITCHES = frozenset(("store_true", "store_false", "store_const", "append_const", "count", "help", "version"))
+_TAKING = frozenset(("store", "append", "extend"))
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One option of the engine.
+
+    name:        its first long spelling
+    options:     every spelling, those that negate it included
+    choices:     the values it takes; None: any; Unknown: cannot be told
+    default:     what it is when it is not given, or Unknown
+    nargs:       0 for a switch, None for one value, or argparse's "?", "*", "+", a number, Unknown
+    convert:     what the text of a value becomes before it is compared; None: cannot be told
+    deprecated:  what the engine says about its end, or None
+    conditional: whether the engine may leave it out
+    where:       file and line that add it
+    """
+
+    name: str
+    options: tuple[str, ...]
+    choices: Value
+    default: Value
+    nargs: Value
+    convert: Callable[[str], Any] | None
+    deprecated: str | None
+    conditional: bool
+    where: str
+
+
+class Parser(Recorder):
+    """Records add_argument().
+
+    inverses: {prefix: opposite prefix} that the engine's own boolean action adds spellings for
+    lost:     what was done to the parser that cannot be told: there may be more flags
+    """
+
+    def __init__(self, interpreter: Interpreter, inverses: Mapping[str, str]) -> None:
+        self.flags: list[Flag] = []
+        self.positionals: list[str] = []
+        self.reasons: list[str] = []
+        self._interpreter = interpreter
+        self._inverses = inverses
+
+    def lost(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+    def attribute(self, name: str, where: str) -> Value:
+        known: dict[str, Callable[[list[Value], dict[str, Value], str], Value]] = {
+            "add_argument": self._add,
+            "add_argument_group": lambda _given, _keywords, _where: self,
+            "add_mutually_exclusive_group": lambda _given, _keywords, _where: self,
+        }
+        if name in known:
+            return Native(name, known[name])
+        if name.startswith(("add_", "set_", "_add", "register")):
+            self.lost(f"{name} of the parser is used in a way that cannot be told ({where})")
+        return Unknown(f"{name} of the parser", where)
+
+    def _add(self, names: list[Value], keywords: dict[str, Value], where: str) -> Value:
+        if not names or not all(isinstance(name, str) for name in names):
+            self.lost(f"the name of an option cannot be told ({where})")
+        elif not names[0].startswith("-"):
+            self.positionals.append(names[0])
+        else:
+            self.flags.append(self._flag(names, keywords, where))
+        return Unknown("an action of the parser", where)
+
+    def _flag(self, names: list[str], keywords: dict[str, Value], where: str) -> Flag:
+        spoiled = keywords.get(SPOILED)
+        action = keywords.get("action", spoiled if spoiled is not None else "store")
+        nargs = self._nargs(action, keywords, where)
+        options = tuple(names)
+        if action == BOOLEAN_OPTIONAL:
+            options = self._boolean(options)
+        elif isinstance(action, Unknown):
+            options = (*options, *_negated(options))
+        takes = nargs != 0
+        choices = keywords.get("choices", spoiled) if takes else None
+        if isinstance(choices, (list, tuple, set)):
+            unknown = next((each for each in choices if isinstance(each, Unknown)), None)
+            choices = unknown or list(choices)
+        given = "default" in keywords
+        default = keywords["default"] if given else spoiled if spoiled is not None else _implied(action)
+        kind = keywords.get("type", spoiled)
+        return Flag(
+            name=next((name for name in names if name.startswith("--")), names[0]),
+            options=options,
+            choices=choices,
+            default=default,
+            nargs=nargs,
+            convert=converter(kind, self._interpreter) if takes else None,
+            deprecated=_deprecated(keywords),
+            conditional=self._interpreter.calls.uncertain > 0,
+            where=where,
+        )
+
+    def _nargs(self, action: Value, keywords: dict[str, Value], where: str) -> Value:
+        if action == BOOLEAN_OPTIONAL or (isinstance(action, str) and action in _SWITCHES):
+            return 0
+        default = keywords.get(SPOILED)
+        if isinstance(action, str) and action in _TAKING:
+            return keywords.get("nargs", default)
+        if isinstance(action, SourceClass) and not _sets_nargs(action):
+            return keywords.get("nargs", default)
+        return Unknown("how many values the option takes cannot be told", where)
+
+    def _boolean(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """All spellings of a switch with a negation."""
+        inverses = tuple(
+            opposite + name.removeprefix(prefix)
+            for name in names
+            for prefix, opposite in self._inverses.items()
+            if name.startswith(prefix)
+        )
+        return (*names, *_negated(names), *inverses)
+
+
+def _negated(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"--no-{name[2:]}" for name in names if name.startswith("--"))
+
+
+def _implied(action: Value) -> Value:
+    """The default of an action that is given none."""
+    return {"store_true": False, "store_false": True}.get(action) if isinstance(action, str) else None
+
+
+def _sets_nargs(action: SourceClass) -> bool:
+    """Whether the engine's own action decides how many values it takes."""
+    return any(getattr(statement, "name", "") == "__init__" for statement in action.node.body)
+
+
+def _deprecated(keywords: Mapping[str, Value]) -> str | None:
+    """What the engine says about the end of the option: the sentence of its help, where there is one."""
+    text = keywords.get("help")
+    text = " ".join(text.split()) if isinstance(text, str) else ""
+    if keywords.get("deprecated") is True:
+        return text or "deprecated"
+    return text if _DEPRECATED.search(text) else None
