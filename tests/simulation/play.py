@@ -1,7 +1,7 @@
 # Copyright (c) 2026, blackwell.serving contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A play of ansible-playbook over the local connection, with the collection of this clone."""
+"""A play of ansible-playbook with the collection of this clone, over the local connection unless told otherwise."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 180  # seconds
+# Nobody is faster. A worker of Ansible that is killed while it hands over a line keeps the queue's lock, and the main
+# process waits for it for ever.
+HUMAN_S = 0.5
 
 Task = dict[str, Any]
 
@@ -36,6 +40,7 @@ class Play:
     """One run that is over. A task that fails does not end it.
 
     tasks:        {name: task}, the name being that of a variable; its result is kept
+    hosts:        an inventory
     plugins:      folder with library, action_plugins and connection_plugins for the play
     connection:   name of the connection plugin
     interrupt_at: words in a line of the output that are answered with Ctrl-C
@@ -49,6 +54,7 @@ class Play:
         hosts: str = "gpu1,",
         strategy: str = "linear",
         connection: str = "local",
+        become: bool = False,
         plugins: Path | None = None,
         environment: Mapping[str, str] | None = None,
         interrupt_at: str | None = None,
@@ -56,9 +62,13 @@ class Play:
         self.folder, self.jobs = folder, folder / "jobs"
         named = [{"name": name, "register": name, "ignore_errors": True, **task} for name, task in tasks.items()]
         results = "{{ {" + ", ".join(f"'{name}': {name}" for name in tasks) + "} | to_json }}"
-        keep = {"ansible.builtin.copy": {"content": results, "dest": f"{folder}/{{{{ inventory_hostname }}}}.json"}}
-        content = [{"hosts": "all", "gather_facts": False, "strategy": strategy, "tasks": [*named, keep]}]
-        (folder / "play.yml").write_text(json.dumps(content))
+        keep = {
+            "ansible.builtin.copy": {"content": results, "dest": f"{folder}/{{{{ inventory_hostname }}}}.json"},
+            "delegate_to": "localhost",
+            "become": False,
+        }
+        content = {"hosts": "all", "gather_facts": False, "strategy": strategy, "become": become}
+        (folder / "play.yml").write_text(json.dumps([{**content, "tasks": [*named, keep]}]))
         program = Path(sys.executable).with_name("ansible-playbook")
         running = subprocess.Popen(
             [program, "play.yml", "-i", hosts, "-c", connection, *arguments],
@@ -80,6 +90,7 @@ class Play:
         for line in running.stdout or ():
             read.append(line)
             if interrupt_at is not None and interrupt_at in line:
+                time.sleep(HUMAN_S)
                 running.send_signal(signal.SIGINT)
                 interrupt_at = None
         return "".join(read)
@@ -106,9 +117,10 @@ class Play:
                 "ANSIBLE_CONNECTION_PLUGINS": str(plugins / "connection_plugins"),
             }
         return own | {
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
             "ANSIBLE_ASYNC_DIR": str(self.jobs),
+            "ANSIBLE_REMOTE_TMP": str(self.folder / "remote"),
             "ANSIBLE_LOCALHOST_WARNING": "false",
             "ANSIBLE_NOCOLOR": "1",
             **more,

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.blackwell.serving.plugins.plugin_utils import progress_action
 from ansible_collections.blackwell.serving.plugins.plugin_utils.progress_action import ProgressAction
+from ansible_collections.blackwell.serving.plugins.plugin_utils.progress_display import ProgressDisplay
 from simulation.play import Play, Task
 
 PLUGINS = Path(__file__).parent / "playbook"
@@ -109,10 +111,12 @@ def test_a_connection_that_is_lost_for_a_while(tmp_path: Path) -> None:
     lost = tmp_path / "lost"
     lost.write_text("3")
     tasks = {"long": work(steps=8), "limited": {**work(steps=60, seconds=1), "timeout": 3}}
-    play = Play(tmp_path, tasks, connection="flaky", plugins=PLUGINS, environment={"FLAKY_FILE": str(lost)})
+    environment = {"FLAKY_FILE": str(lost), "ANSIBLE_PIPELINING": "false"}
+    play = Play(tmp_path, tasks, connection="flaky", plugins=PLUGINS, environment=environment)
     assert "gpu1: connection lost; the task goes on there, trying for 5 min" in play.lines("long")
     assert play.results()["long"]["answer"] == 42
     assert play.results()["limited"]["failed"]
+    assert not list((tmp_path / "remote").rglob("*async_status*"))
 
 
 def test_a_connection_that_stays_lost_makes_the_host_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,5 +136,5 @@ def test_a_connection_that_stays_lost_makes_the_host_unreachable(monkeypatch: py
     monkeypatch.setattr(Lost, "__abstractmethods__", frozenset())
     action = Lost.__new__(Lost)
     with pytest.raises(AnsibleConnectionFailure, match=r"Connection reset by peer.*the task goes on on the host"):
-        action._patiently(ask, said)
+        action._patiently(ask, cast(ProgressDisplay, said))
     assert said == ["connection lost; the task goes on there, trying for 0 s"]
