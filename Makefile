@@ -2,7 +2,7 @@
 PYTHON := $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV := .venv
 
-.PHONY: demo demo-clean test test-unit test-long lint clean
+.PHONY: demo demo-clean test test-unit test-long benchmark lint clean
 
 demo:
 	@$(PYTHON) tests/simulation/demo.py up
@@ -26,6 +26,10 @@ lint: $(VENV)/.complete
 
 test-long: $(VENV)/.complete
 	$(VENV)/bin/python -m pytest -m long tests/e2e
+
+# All benchmarks, or those named: make benchmark ONLY="hub_kill hub_writers"
+benchmark: $(VENV)/.complete
+	@PYTHONPATH=tests:.collections $(VENV)/bin/python -m benchmarks $(ONLY)
 
 clean: demo-clean
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache
