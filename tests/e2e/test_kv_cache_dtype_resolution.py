@@ -8,20 +8,16 @@ Needs SERVING_ENGINE_PYTHON, the python of a virtual environment with vLLM; no G
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.documents import Contents, interpret
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.edits import model_dtype_edits
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.json_document import parse_object
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.quantization import effective_block
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
+from kv_dtype_shapes import edited, modelopt_shapes, write
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON")
 pytestmark = [
@@ -51,73 +47,11 @@ def resolve(folder):
 os.write(answer, json.dumps([vllm.__version__, [resolve(folder) for folder in json.load(sys.stdin)]]).encode())
 """
 
-BASES: tuple[dict[str, Any], ...] = (
-    {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 4,
-        "hidden_size": 64,
-    },
-    {
-        "architectures": ["DeepseekV3ForCausalLM"],
-        "model_type": "deepseek_v3",
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "hidden_size": 64,
-        "kv_lora_rank": 512,
-        "qk_rope_head_dim": 64,
-    },
-)
-STATIC_FP8 = {"dynamic": False, "num_bits": 8, "type": "float"}
-SCHEMES: tuple[Any, ...] = (
-    STATIC_FP8,
-    {**STATIC_FP8, "dynamic": True},
-    {"num_bits": 8, "type": "float"},
-    {**STATIC_FP8, "num_bits": 4},
-    {**STATIC_FP8, "type": "int"},
-    *("FP8", "fp8", "NVFP4", "auto", "None", "INT8", "fp8_e4m3", "", None, {}),
-)
-METHODS = ("modelopt", "modelopt_fp4", "ModelOpt", "compressed-tensors", "compressed_tensors", "fp8", "quark", None)
-KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
-
-
-def shapes() -> Iterator[Contents]:
-    """Quantization blocks in every form and place that published checkpoints use, and some that none should."""
-    for base, scheme, key in itertools.product(BASES, SCHEMES, KEYS):
-        for method in METHODS:
-            block = {"quant_algo": "NVFP4", key: scheme, "ignore": []} | ({"quant_method": method} if method else {})
-            yield {"config.json": {**base, "quantization_config": block}}
-        for producer, algo in itertools.product(("modelopt", "other", None), ("NVFP4", "FP8", "MIXED_PRECISION", None)):
-            inner: dict[str, Any] = {
-                "quant_algo": algo,
-                "kv_cache_quant_algo": None,
-                "group_size": 16,
-                "exclude_modules": [],
-            }
-            legacy: dict[str, Any] = {"quantization": {**inner, key: scheme}}
-            legacy |= {"producer": {"name": producer}} if producer else {}
-            yield {"config.json": base, "hf_quant_config.json": legacy}
-            yield {"config.json": {**base, "quantization_config": None}, "hf_quant_config.json": legacy}
-        own = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
-        yield {"config.json": {**base, "quantization_config": own}, "hf_quant_config.json": legacy}
-        marked = {"quantization": {"quant_algo": "FP8", "modelopt_quant_config": {}, key: scheme}}
-        yield {"config.json": base, "hf_quant_config.json": marked}
-        outer = {"quant_method": "modelopt", "quantization": {"quant_algo": "FP8"}, key: scheme}
-        yield {"config.json": base, "hf_quant_config.json": outer}
-
 
 def ask(folder: Path, checkpoints: list[Contents]) -> tuple[str, list[str]]:
     """The engine's release, and its answer for each checkpoint."""
     assert PYTHON is not None
-    folders = []
-    for number, contents in enumerate(checkpoints):
-        path = folder / str(number)
-        path.mkdir()
-        for name, value in contents.items():
-            (path / name).write_text(json.dumps(value))
-        folders.append(str(path))
+    folders = [str(write(folder / str(number), contents)) for number, contents in enumerate(checkpoints)]
     done = subprocess.run(
         [PYTHON, "-c", ASK],
         input=json.dumps(folders),
@@ -131,19 +65,8 @@ def ask(folder: Path, checkpoints: list[Contents]) -> tuple[str, list[str]]:
     return version, answers
 
 
-def edited(contents: Contents, version: str) -> dict[str, Mapping[str, Any]]:
-    edits = model_dtype_edits(contents, rules_for(version))
-    result: dict[str, Mapping[str, Any]] = {}
-    for name, value in contents.items():
-        document = parse_object(json.dumps(value).encode(), name)
-        for edit in edits.get(name, []):
-            document = document.replaced(edit.pointer, edit.after)
-        result[name] = document.value
-    return result
-
-
 def test_the_engine_resolves_as_the_collection_says_before_and_after_the_edits(tmp_path: Path) -> None:
-    checkpoints = list(shapes())
+    checkpoints = list(modelopt_shapes())
     (tmp_path / "published").mkdir()
     (tmp_path / "edited").mkdir()
     version, answers = ask(tmp_path / "published", checkpoints)
@@ -162,6 +85,6 @@ def test_the_engine_resolves_as_the_collection_says_before_and_after_the_edits(t
     assert different == []
 
     loadable = [item for item, answer in zip(checkpoints, answers, strict=True) if ":" not in answer]
-    _, after = ask(tmp_path / "edited", [edited(contents, version) for contents in loadable])
+    _, after = ask(tmp_path / "edited", [edited(contents, rules_for(version)) for contents in loadable])
     assert set(after) == {"auto"}
     print(f"\nvLLM {version}: {len(checkpoints)} checkpoints resolved alike, {len(loadable)} of them also when edited")

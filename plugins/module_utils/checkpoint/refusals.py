@@ -67,6 +67,8 @@ def _modelopt(block: Block, rules: ResolverRules) -> Iterator[Refusal]:
             yield Refusal(f"{block.file}#{block.inner[0]}/quant_algo", why, False)
         return
     pointer, inner = block.inner
+    if not inner.get("quant_algo"):
+        yield Refusal(f"{block.file}#{pointer}/quant_algo", "vLLM loads no ModelOpt weights without it", False)
     missing = block.missing_fields()
     if missing:
         why = f"it lacks {', '.join(missing)}: vLLM does not load {block.algo} weights without (null is enough)"

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the sources of published vLLM releases make of a checkpoint, against what the collection says they do.
+
+resolver_of_source.py runs the release's own functions; the sources are fetched once (vllm_sources.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.documents import Contents, interpret
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.kv_cache_decision import decide
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import (
+    ResolverRules,
+    rules_for,
+)
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from kv_dtype_shapes import compressed_tensors_shapes, edited, modelopt_shapes, odd_shapes, quark_shapes, write
+from vllm_sources import RELEASES, sources
+
+pytestmark = pytest.mark.long
+
+RESOLVER = Path(__file__).with_name("resolver_of_source.py")
+FLAGS = ("auto", "bfloat16", "fp8")
+REFUSED = "refused"
+
+
+@pytest.fixture(scope="module")
+def checkpoints() -> list[Contents]:
+    return [*modelopt_shapes(), *compressed_tensors_shapes(), *quark_shapes(), *odd_shapes()]
+
+
+def ask(
+    site_packages: Path, folder: Path, questions: Sequence[tuple[Contents, str]], rules: ResolverRules
+) -> list[str]:
+    """The release's answer to each checkpoint with each flag; every exception is one word."""
+    places = {id(contents): write(folder / str(number), contents) for number, contents in enumerate(_unique(questions))}
+    asked = [(str(places[id(contents)]), interpret(contents, rules).use_mla, flag) for contents, flag in questions]
+    done = subprocess.run(
+        [sys.executable, str(RESOLVER), str(site_packages)],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=True,
+    )
+    return [
+        REFUSED if ":" in answer and not answer.startswith("per head:") else answer
+        for answer in json.loads(done.stdout)
+    ]
+
+
+def _unique(questions: Sequence[tuple[Contents, str]]) -> list[Contents]:
+    return list({id(contents): contents for contents, _flag in questions}.values())
+
+
+def expected(contents: Contents, flag: str, rules: ResolverRules) -> str:
+    quantization = interpret(contents, rules)
+    if any(not item.chooses_backend for item in quantization.refusals):
+        return REFUSED
+    resolution = quantization.resolution
+    dtype = resolution.dtype if flag == "auto" or resolution.overrides_flag else flag
+    return f"per head: {dtype}" if quantization.refusals else dtype
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_release_settles_the_dtype_as_the_collection_says(
+    release: str, checkpoints: list[Contents], tmp_path: Path
+) -> None:
+    site_packages = sources(release)
+    rules = rules_for(release)
+    questions = list(itertools.product(checkpoints, FLAGS))
+    answers = ask(site_packages, tmp_path / "published", questions, rules)
+    different = [
+        (contents, flag, answer, expected(contents, flag, rules))
+        for (contents, flag), answer in zip(questions, answers, strict=True)
+        if answer != expected(contents, flag, rules)
+    ]
+    assert different == []
+    print(
+        f"\nvLLM {release}: {len(questions)} questions answered alike, {answers.count(REFUSED)} of them refused", end=""
+    )
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_after_the_patch_auto_is_the_models_dtype(release: str, checkpoints: list[Contents], tmp_path: Path) -> None:
+    """Also of what did not start before, where a KV-cache setting was why; what is refused does not start either."""
+    rules = rules_for(release)
+    patched: list[Contents] = []
+    left_alone: list[Contents] = []
+    for contents in checkpoints:
+        starts = all(item.by_patch for item in interpret(contents, rules).refusals)
+        try:
+            result = edited(contents, rules)
+        except ServingError:
+            left_alone.append(contents)
+            continue
+        (patched if starts else left_alone).append(result)
+    questions = [(contents, "auto") for contents in (*patched, *left_alone)]
+    answers = ask(sources(release), tmp_path / "patched", questions, rules)
+    assert set(answers[: len(patched)]) == {"auto"}
+    assert set(answers[len(patched) :]) == {REFUSED}
+    print(f"\nvLLM {release}: {len(patched)} patched checkpoints resolve to the model's dtype", end="")
+
+
+@pytest.mark.parametrize("recommended", ["bfloat16", "fp8"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_decision_leads_to_the_dtype_that_it_names(
+    release: str, recommended: str, checkpoints: list[Contents], tmp_path: Path
+) -> None:
+    """The flag alone where the decision says so, flag and patched files where it does not suffice."""
+    rules = rules_for(release)
+    questions: list[tuple[Contents, str]] = []
+    refused: list[tuple[Contents, str]] = []
+    patches = 0
+    for published in checkpoints:
+        contents = {**published, "config.json": {**published["config.json"], "dtype": "bfloat16"}}
+        try:
+            decision = decide(contents, rules, recommended=recommended, compute_capability="12.0")
+        except ServingError:
+            refused.append((contents, recommended))
+            continue
+        assert decision.stored_as == recommended
+        patches += decision.must_patch
+        files = edited(contents, rules) if decision.must_patch else contents
+        questions.append((files, decision.kv_cache_dtype))
+        if decision.must_patch:  # and it was needed: the flag alone leads elsewhere
+            alone = expected(contents, decision.kv_cache_dtype, rules)
+            assert alone != decision.kv_cache_dtype
+    answers = ask(sources(release), tmp_path / "decided", [*questions, *refused], rules)
+    wanted = {"auto", recommended} if recommended == "bfloat16" else {recommended, f"per head: {recommended}"}
+    assert set(answers[: len(questions)]) <= wanted
+    assert set(answers[len(questions) :]) <= {REFUSED}
+    print(
+        f"\nvLLM {release}: {len(questions)} decisions for {recommended} hold, {patches} of them need a patch", end=""
+    )
