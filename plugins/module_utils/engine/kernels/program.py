@@ -21,7 +21,7 @@ import json
 import os
 import sys
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 # Any sizes do: block sizes, stages and shared memory do not depend on them.
 REQUESTS, BLOCKS, PAGE_SIZE, NUM_KV_SPLITS = 2, 64, 16, 4
@@ -37,8 +37,18 @@ def version_of(package: str) -> str | None:
         return "without metadata"
 
 
+class Capability(NamedTuple):
+    """A compute capability, in the words of vLLM's DeviceCapability."""
+
+    major: int
+    minor: int
+
+    def to_int(self) -> int:
+        return 10 * self.major + self.minor
+
+
 class Card:
-    """The target, to a source that asks the platform, torch or triton about it; all else is an AttributeError."""
+    """The target, to a source that asks vLLM's platform or torch about it; all else is an AttributeError."""
 
     def __init__(self, major: int, minor: int, limit_bytes: int) -> None:
         self.major = major
@@ -48,19 +58,28 @@ class Card:
     def is_cuda(self) -> bool:
         return True
 
+    def is_cuda_alike(self) -> bool:
+        return True
+
     def is_rocm(self) -> bool:
         return False
 
+    def get_device_capability(self, device_id: int = 0) -> Capability:
+        return Capability(self.major, self.minor)
+
     def has_device_capability(self, capability: Any, device_id: int = 0) -> bool:
-        wanted = tuple(capability) if isinstance(capability, (tuple, list)) else divmod(capability, 10)
-        return (self.major, self.minor) >= wanted
+        return self.get_device_capability() >= _pair(capability)
 
     def is_device_capability(self, capability: Any, device_id: int = 0) -> bool:
-        wanted = tuple(capability) if isinstance(capability, (tuple, list)) else divmod(capability, 10)
-        return (self.major, self.minor) == wanted
+        return self.get_device_capability() == _pair(capability)
 
     def is_device_capability_family(self, capability: int, device_id: int = 0) -> bool:
         return self.major == capability // 10
+
+
+def _pair(capability: Any) -> tuple[int, ...]:
+    """(12, 0) of vLLM's two ways to name a capability: (12, 0) and 120."""
+    return divmod(capability, 10) if isinstance(capability, int) else tuple(capability)
 
 
 class Driver:
@@ -102,8 +121,8 @@ def prepare(card: Card) -> list[dict[str, Any]]:
     from triton.runtime.jit import JITFunction
 
     driver.set_active(Driver(card, GPUTarget("cuda", 10 * card.major + card.minor, 32)))
-    torch.cuda.get_device_properties = lambda *_device: card
-    torch.cuda.get_device_capability = lambda *_device: (card.major, card.minor)
+    torch.cuda.get_device_properties = lambda device=None: card
+    torch.cuda.get_device_capability = lambda device=None: (card.major, card.minor)
     stand_in("vllm")
     stand_in("vllm.platforms", current_platform=card)
     stand_in("vllm.triton_utils", tl=triton.language, triton=triton)
