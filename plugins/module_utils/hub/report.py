@@ -70,6 +70,9 @@ def notes_on(plan: Plan, patches: Collection[str]) -> list[str]:
     strangers = [path for path in weights_of_nobody(plan.dest, plan.goal) if path not in plan.goal.former]
     if strangers:
         notes.append(f"weights on disk that the repository does not have: {', '.join(strangers)}")
+    patched = [finding.file.path for finding in plan.findings if finding.state == "patched"]
+    if patched:
+        notes.append(f"patched on this host, so that hf cache verify reports them: {', '.join(patched)}")
     for finding in plan.findings:
         if finding.file.path in patches and finding.state != "patched":
             notes.append(f"{finding.file.path} was patched once; it is, or becomes, as published")
