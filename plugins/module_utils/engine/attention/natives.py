@@ -1,0 +1,172 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""The functions of Python and its library that a source may call, as far as they have no effect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .expressions import holds_unknown
+from .interpreter import Interpreter
+from .values import Bound, Class, External, Function, Instance, Member, Native, Raised, Record, Unknown, Value
+
+EXCEPTIONS = (
+    "AssertionError AttributeError Exception ImportError IndexError KeyError LookupError ModuleNotFoundError "
+    "NotImplementedError OSError RuntimeError StopIteration TypeError ValueError FileNotFoundError"
+)
+_TYPES: dict[str, type] = {
+    kind.__name__: kind for kind in (bool, int, float, str, bytes, tuple, list, dict, set, frozenset)
+}
+LONGEST_RANGE = 10_000
+
+
+def install(interpreter: Interpreter, environment: Mapping[str, str]) -> None:
+    """Give the interpreter Python's built-in names and the parts of its library that sources use."""
+    plain: dict[str, Any] = {
+        "abs": abs,
+        "enumerate": lambda values, start=0: list(enumerate(values, start)),
+        "len": len,
+        "max": max,
+        "min": min,
+        "range": _range,
+        "repr": repr,
+        "reversed": lambda values: list(reversed(values)),
+        "round": round,
+        "sorted": lambda values, reverse=False: sorted(values, reverse=reverse),
+        "sum": sum,
+        "zip": lambda *values: list(zip(*values, strict=False)),
+        **{name: _constructor(kind) for name, kind in _TYPES.items()},
+    }
+    lenient: dict[str, Any] = {
+        "all": _all,
+        "any": _any,
+        "callable": _callable,
+        "getattr": lambda value, name, *default: _getattr(interpreter, value, name, *default),
+        "hasattr": lambda value, name: _hasattr(interpreter, value, name),
+        "isinstance": lambda value, kinds: _isinstance(interpreter, value, kinds),
+    }
+    interpreter.builtins.update({name: Native(name, function) for name, function in plain.items()})
+    interpreter.builtins.update({name: Native(name, function, lenient=True) for name, function in lenient.items()})
+    interpreter.builtins.update({name: External(f"builtins.{name}") for name in EXCEPTIONS.split()})
+    interpreter.builtins["object"] = External("builtins.object")
+    root = interpreter.tree.root
+    library: dict[str, Any] = {
+        "importlib.util.find_spec": lambda name: _find_spec(interpreter, name),
+        "os.environ.get": lambda name, default=None: environment.get(name, default),
+        "os.getenv": lambda name, default=None: environment.get(name, default),
+        "os.path.basename": os.path.basename,
+        "os.path.dirname": os.path.dirname,
+        "os.path.exists": lambda path: _inside(root, path, Path.exists),
+        "os.path.isdir": lambda path: _inside(root, path, Path.is_dir),
+        "os.path.isfile": lambda path: _inside(root, path, Path.is_file),
+        "os.path.islink": lambda path: _inside(root, path, Path.is_symlink),
+        "os.path.join": os.path.join,
+        "typing.get_args": lambda kind: kind.fields["args"] if isinstance(kind, Record) else Unknown("get_args()", "?"),
+    }
+    interpreter.stand_ins.update({name: Native(name, function) for name, function in library.items()})
+    interpreter.stand_ins["typing.cast"] = Native("cast", lambda kind, value: value, lenient=True)
+    interpreter.stand_ins["typing.TYPE_CHECKING"] = False
+    interpreter.stand_ins["vllm.logger.init_logger"] = Native(
+        "init_logger", lambda *_: External("logger"), lenient=True
+    )
+    interpreter.stand_ins["logging.getLogger"] = interpreter.stand_ins["vllm.logger.init_logger"]
+
+
+def _constructor(kind: type) -> Any:
+    if kind is str:
+        return lambda value="": value.fields["message"] if isinstance(value, Record) else str(value)
+    return kind
+
+
+def _range(*bounds: int) -> list[int]:
+    numbers = range(*bounds)
+    if len(numbers) > LONGEST_RANGE:
+        raise TypeError("a range of this length")
+    return list(numbers)
+
+
+def _any(values: Value) -> Value:
+    return _first(values, True)
+
+
+def _all(values: Value) -> Value:
+    return _first(values, False)
+
+
+def _first(values: Value, decisive: bool) -> Value:
+    """any() and all(): decided by one element that is certain, else unknown when any element is."""
+    if isinstance(values, Unknown):
+        return values
+    unknown = [value for value in values if isinstance(value, (Unknown, External))]
+    if any(bool(value) is decisive for value in values if not isinstance(value, (Unknown, External))):
+        return decisive
+    return Unknown(str(unknown[0]), "?") if unknown else not decisive
+
+
+def _callable(value: Value) -> Value:
+    if isinstance(value, Unknown):
+        return Unknown(f"callable({value.what})", value.place)
+    return isinstance(value, (Function, Bound, Class, Native, External))
+
+
+def _getattr(interpreter: Interpreter, value: Value, name: Value, *default: Value) -> Value:
+    if not isinstance(name, str):
+        return Unknown("getattr()", "?")
+    try:
+        return interpreter.attribute(value, name, f"getattr of {name}")
+    except Raised as raised:
+        if default and raised.kind == "AttributeError":
+            return default[0]
+        raise
+
+
+def _hasattr(interpreter: Interpreter, value: Value, name: str) -> Value:
+    try:
+        found = interpreter.attribute(value, name, f"hasattr of {name}")
+    except Raised as raised:
+        if raised.kind == "AttributeError":
+            return False
+        raise
+    return Unknown(f"whether there is {found.what}", found.place) if isinstance(found, Unknown) else True
+
+
+def _isinstance(interpreter: Interpreter, value: Value, kinds: Value) -> Value:
+    answers = [_is_one(interpreter, value, kind) for kind in (kinds if isinstance(kinds, tuple) else (kinds,))]
+    if True in answers:
+        return True
+    return Unknown("isinstance()", "?") if None in answers else False
+
+
+def _is_one(interpreter: Interpreter, value: Value, kind: Value) -> bool | None:
+    if holds_unknown([kind]) or isinstance(value, (Unknown, External, Record)):
+        return None
+    if isinstance(kind, Native):
+        known = _TYPES.get(kind.name)
+        held = value.value if isinstance(value, Member) and value.is_plain else value
+        return isinstance(held, known) if known is not None else None
+    if isinstance(kind, Class):
+        return isinstance(value, (Instance, Member)) and kind in interpreter.bases(value.of)
+    return False if value is None else None
+
+
+def _find_spec(interpreter: Interpreter, name: str) -> Value:
+    tree = interpreter.tree
+    package = name.split(".")[0]
+    on_disk = tree.has_module(package)
+    found = tree.has_module(name) if on_disk else tree.installed(package)
+    if found is None or (found and not on_disk and name != package):
+        return Unknown(f"find_spec({name!r})", f"{package} is not in {tree.root}")
+    return External(f"the spec of {name}") if found else None
+
+
+def _inside(root: Path, path: str, test: Any) -> Value:
+    """What a test of a path says, for paths of the folder that is read; of others nothing is told."""
+    if not os.path.abspath(path).startswith(f"{root}{os.sep}"):
+        return Unknown(f"the file {path}", "?")
+    return test(Path(path))

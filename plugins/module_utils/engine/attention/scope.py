@@ -1,0 +1,120 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""Which statement binds which name at the top of a module or class."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .values import Class
+
+MUTATORS = frozenset(("append", "extend", "insert", "update", "add", "remove", "setdefault", "pop"))
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+class Scope:
+    """The names of one module or class body, bound when they are asked for.
+
+    module:  dotted name of the module
+    file:    its path as told to people
+    package: whether it is a package's __init__
+    parent:  the scope around it, for a class body
+    owner:   the class, for a class body
+    """
+
+    def __init__(
+        self, body: list[ast.stmt], module: str, file: str, *, package: bool = False, parent: Scope | None = None
+    ) -> None:
+        self.body = body
+        self.module = module
+        self.file = file
+        self.package = package
+        self.parent = parent
+        self.values: dict[str, Any] = {}
+        self.pending: set[str] = set()
+        self.rebound: frozenset[str] = frozenset()  # names that functions of the module declare global
+        self.owner: Class | None = None
+        self._binders: dict[str, list[ast.stmt]] | None = None
+
+    @property
+    def outermost(self) -> Scope:
+        """The module's scope: what a method sees, for it does not see its class's names."""
+        return self if self.parent is None else self.parent.outermost
+
+    def place(self, node: ast.AST) -> str:
+        return f"{self.file}:{getattr(node, 'lineno', 0)}"
+
+    def names(self) -> list[str]:
+        """Names in the order in which they are first bound."""
+        return list(self._index())
+
+    def binders(self, name: str) -> list[ast.stmt]:
+        """The statements to run for the name: from its last unconditional binding on; [] when nothing binds it."""
+        statements = self._index().get(name, [])
+        first = max((at for at, node in enumerate(statements) if _binds_for_sure(node, name)), default=0)
+        return statements[first:]
+
+    def imports_all(self) -> bool:
+        """Whether a star import may bring further names."""
+        return "*" in self._index()
+
+    def _index(self) -> dict[str, list[ast.stmt]]:
+        if self._binders is None:
+            self._binders = {}
+            for statement in self.body:
+                for name in dict.fromkeys(bound_names(statement)):
+                    self._binders.setdefault(name, []).append(statement)
+        return self._binders
+
+
+def bound_names(statement: ast.stmt) -> Iterator[str]:
+    """Names that the statement may bind or change in place, without those inside functions and classes."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield statement.name
+    elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+        for alias in statement.names:
+            yield alias.asname or (alias.name if isinstance(statement, ast.ImportFrom) else alias.name.split(".")[0])
+    elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        if isinstance(statement, ast.AnnAssign) and statement.value is None:
+            return
+        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            yield from target_names(target)
+    elif isinstance(statement, ast.Expr):
+        call = statement.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in MUTATORS:
+            yield from target_names(call.func.value)
+    else:
+        for inner in inner_statements(statement):
+            yield from bound_names(inner)
+        if isinstance(statement, ast.For):
+            yield from target_names(statement.target)
+
+
+def target_names(target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from target_names(element)
+    elif isinstance(target, (ast.Subscript, ast.Starred, ast.Attribute)):
+        yield from target_names(target.value)
+
+
+def inner_statements(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements directly inside a compound statement, of all its branches."""
+    for name in ("body", "orelse", "finalbody"):
+        yield from getattr(statement, name, [])
+    for handler in getattr(statement, "handlers", []):
+        yield from handler.body
+
+
+def _binds_for_sure(statement: ast.stmt, name: str) -> bool:
+    if isinstance(statement, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == name for target in statement.targets)
+    return isinstance(statement, _SIMPLE)
