@@ -60,6 +60,7 @@ def test_the_verdict_follows_an_edit_of_the_kernel_and_of_the_guard(ask: Ask, si
     assert numbers(ask()) == [("bfloat16", 2 * STAGE, True, "compiled"), ("fp8", 3 * STAGE, True, "compiled")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "holds_on_9_0"),
     [
@@ -101,6 +102,7 @@ def test_the_second_time_nothing_is_compiled(ask: Ask, processes: Processes) -> 
     assert processes.compilations == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["source", "capability", "shape", "triton", "torch", "backend", "nothing"])
 def test_a_measurement_is_kept_by_all_that_it_depends_on(
     ask: Ask, processes: Processes, site_packages: Path, own_packages: Path, what: str

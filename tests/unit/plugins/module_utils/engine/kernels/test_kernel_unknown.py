@@ -124,6 +124,7 @@ def test_without_an_interpreter_nothing_is_run(ask: Ask, processes: Processes) -
     assert processes.commands == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
