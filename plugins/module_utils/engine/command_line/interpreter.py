@@ -55,7 +55,8 @@ class Interpreter(Expressions):
             return self.names.in_module(source.name, name)
         if hasattr(builtins, name):
             return External(f"builtins.{name}")
-        return Unknown(f"{name} is not defined", source.where(node))
+        found = self.names.in_module(source.name, name) if source.stars else None
+        return found if found is not None else Unknown(f"{name} is not defined", source.where(node))
 
     def from_environment(self, module: str, name: str) -> Value:
         """A setting that a module computes on demand from the process environment (vllm.envs)."""

@@ -56,6 +56,10 @@ class Names:
         binding = source.bound.get(name) or source.checked.get(name)
         if binding is not None:
             return self.of_binding(source, name, binding, depth)
+        for starred in reversed(source.stars) if not name.startswith("_") else ():
+            found = self.in_module(starred, name, depth + 1)
+            if not isinstance(found, Unknown):
+                return found
         if self.tree.source(f"{module}.{name}") is not None:
             return ModuleValue(f"{module}.{name}")
         return Unknown(f"{module} does not define {name}", str(source.path))

@@ -64,7 +64,9 @@ def _bind(source: Source, body: Sequence[ast.stmt], names: dict[str, Binding], *
     """
     for statement in body:
         for name, binding in _bindings(source, statement):
-            if when == "always" or (when == "maybe" and name not in names):
+            if name == "*" and binding.imported is not None:
+                source.stars.append(binding.imported[0])
+            elif when == "always" or (when == "maybe" and name not in names):
                 names[name] = replace(binding, conditional=when == "maybe")
             elif when == "maybe":
                 names[name] = replace(names[name], conditional=True)

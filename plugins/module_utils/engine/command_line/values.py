@@ -46,6 +46,7 @@ class Source:
     name:    dotted module name
     bound:   top-level name -> the statement (or alias) that binds it last at run time
     checked: the same for names that only a type checker sees
+    stars:   modules that `from ... import *` takes names of
     """
 
     name: str
@@ -54,6 +55,7 @@ class Source:
     tree: ast.Module
     bound: dict[str, Binding] = field(default_factory=dict)
     checked: dict[str, Binding] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
 
     def where(self, node: ast.AST) -> str:
         return f"{self.path}:{getattr(node, 'lineno', 1)}"

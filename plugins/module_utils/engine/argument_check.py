@@ -1,0 +1,252 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE to the collection: may change in any release.
+"""What an installed vLLM would say to an argument list, before it is started with it."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from . import redact
+from .command_line.conversions import human_readable_int
+from .command_line.parser import Flag
+from .command_line.values import Unknown
+from .flag_replacements import replacement
+from .flags import CommandLine
+
+_NAME = re.compile(r"(?<=--)[^\.]*")
+_NUMBER = re.compile(r"^-\d+$|^-\d*\.\d+$")
+_LEVELS = ("0", "1", "2", "3")
+LEVEL_FLAG = "--optimization-level"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the engine would refuse, and what it would take but warns of.
+
+    removed:    [{flag, replacement, advice, nearest}] it does not know
+    refused:    [{flag, value, choices, nearest, message}] values it would not take
+    deprecated: [{flag, message}]
+    notes:      what is not judged
+    certain:    whether the flags that are not known could be told to be so
+    """
+
+    removed: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    deprecated: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    certain: bool = True
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing is known that the engine would refuse."""
+        return not self.refused and not (self.removed and self.certain)
+
+
+class _Refused(Exception):
+    pass
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse as the engine uses it: abbreviations allowed, its errors handed on."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _Refused(message)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise _Refused(message or f"exit {status}")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One flag with its values: as written, and as the engine reads it."""
+
+    written: str
+    read: str
+    values: list[str]
+
+
+def check(command_line: CommandLine, arguments: Sequence[str]) -> Verdict:
+    """What becomes of the arguments that stand behind `vllm serve` or the module of the API server."""
+    parser = _parser(command_line)
+    spellings = {option: flag for flag in command_line.flags.values() for option in flag.options}
+    verdict = Verdict(certain=not command_line.lost)
+    positionals: list[str] = []
+    for asked in _groups(list(arguments), positionals):
+        _judge(asked, parser, command_line, spellings, verdict, positionals)
+    surplus = positionals[len(command_line.positionals) :]
+    if surplus:
+        values = ", ".join(redact.text(each) for each in surplus)
+        verdict.refused.append(_refusal(None, values, None, f"unrecognized arguments: {values}"))
+    return verdict
+
+
+def _judge(
+    asked: _Asked,
+    parser: _Parser,
+    command_line: CommandLine,
+    spellings: dict[str, Flag],
+    verdict: Verdict,
+    positionals: list[str],
+) -> None:
+    """One flag with its values."""
+    try:
+        _namespace, extra = parser.parse_known_args([asked.read, *asked.values])
+    except _Refused as refused:
+        flag = _meant(asked.read, spellings)
+        value = " ".join(_shown(asked)) or None
+        choices = flag.choices if flag and isinstance(flag.choices, list) else None
+        verdict.refused.append(_refusal(asked.written, value, choices, redact.text(str(refused))))
+        return
+    if extra and extra[0] == asked.read:
+        name = asked.read.partition("=")[0].partition(".")[0]
+        found = replacement(name, command_line.flags, spellings)
+        verdict.removed.append(
+            {"flag": asked.written, "replacement": found.flag, "advice": found.advice, "nearest": found.nearest}
+        )
+        return
+    positionals += extra
+    flag = _meant(asked.read, spellings)
+    if flag is not None and flag.deprecated:
+        verdict.deprecated.append({"flag": asked.written, "message": flag.deprecated})
+    if flag is not None and flag.name == "--config":
+        verdict.notes.append("what the file of --config adds is not judged")
+    if flag is not None and isinstance(flag.choices, Unknown):
+        verdict.notes.append(f"the value of {asked.written} is not judged: {flag.choices}")
+
+
+def _refusal(flag: str | None, value: str | None, choices: list[Any] | None, message: str) -> dict[str, Any]:
+    texts = [choice for choice in choices or () if isinstance(choice, str)]
+    nearest = next(iter(difflib.get_close_matches(value or "", texts, 1)), None)
+    return {"flag": flag, "value": value, "choices": choices, "nearest": nearest, "message": message}
+
+
+def _shown(asked: _Asked) -> list[str]:
+    """The values of a flag, a secret's hidden."""
+    name, _equals, value = asked.read.partition("=")
+    return redact.command([name, *([value] if value else []), *asked.values])[1:]
+
+
+def _meant(read: str, spellings: dict[str, Flag]) -> Flag | None:
+    """The flag that a spelling or an unambiguous beginning of one stands for."""
+    name = read.partition("=")[0]
+    if name in spellings:
+        return spellings[name]
+    found = {id(flag): flag for option, flag in spellings.items() if option.startswith(name)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _parser(command_line: CommandLine) -> _Parser:
+    parser = _Parser(add_help=False)
+    for at, flag in enumerate(command_line.flags.values()):
+        keywords: dict[str, Any] = {"dest": f"flag_{at}", "default": None}
+        if flag.nargs == 0:
+            keywords["action"] = "store_true"
+        else:
+            keywords["nargs"] = "*" if isinstance(flag.nargs, Unknown) else flag.nargs
+            if flag.convert is not None:
+                keywords["type"] = _named(flag.convert)
+                keywords["choices"] = flag.choices if isinstance(flag.choices, list) else None
+        parser.add_argument(*dict.fromkeys(flag.options), **keywords)
+    return parser
+
+
+def _named(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A conversion with a name for messages; whatever it raises is a value that it does not take."""
+
+    def value(text: str) -> Any:
+        try:
+            return convert(text)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise argparse.ArgumentTypeError(f"invalid value {redact.text(text)!r}: {error}") from error
+
+    return value
+
+
+def _groups(arguments: list[str], positionals: list[str]) -> Iterator[_Asked]:
+    """The flags with the values that follow them; values before any flag are positionals."""
+    written = _dashed(arguments)
+    dotted: dict[str, tuple[str, dict[str, Any]]] = {}
+    at = 0
+    while at < len(written):
+        original, read = written[at]
+        at += 1
+        if read == "--":
+            positionals += [value for _original, value in written[at:]]
+            break
+        if not _is_flag(read):
+            positionals.append(read)
+            continue
+        name, equals, value = read.partition("=")
+        if "." in name:
+            if not equals and at == len(written):
+                yield _Asked(original, name.partition(".")[0], [])
+                return
+            if not equals:
+                value = written[at][1]
+                at += 1
+            key, *path = name.split(".")
+            _put(dotted.setdefault(key, (original.partition("=")[0], {}))[1], path, value)
+            continue
+        values = []
+        while at < len(written) and not _is_flag(written[at][1]):
+            values.append(written[at][1])
+            at += 1
+        yield _Asked(original.partition("=")[0], read, values)
+    for key, (original, document) in dotted.items():
+        yield _Asked(original, key, [json.dumps(document)])
+
+
+def _dashed(arguments: list[str]) -> list[tuple[str, str]]:
+    """(as written, as read): underscores of a flag's name are dashes, -O3 is --optimization-level 3."""
+    found: list[tuple[str, str]] = []
+    for at, argument in enumerate(arguments):
+        following = arguments[at + 1] if at + 1 < len(arguments) else None
+        if argument.startswith("--"):
+            name, equals, value = argument.partition("=")
+            read = _NAME.sub(lambda match: match.group().replace("_", "-"), name, count=1)
+            found.append((argument, read + equals + value))
+        elif argument.startswith("-O") and argument != "-O":
+            level = argument[3:] if argument[2] == "=" else argument[2:]
+            found += [(argument, LEVEL_FLAG), (argument, level)]
+        elif argument == "-O" and following in _LEVELS:
+            found.append((argument, LEVEL_FLAG))
+        else:
+            found.append((argument, argument))
+    return found
+
+
+def _is_flag(text: str) -> bool:
+    """As argparse decides: a negative number and a text with a space in front of any `=` are values."""
+    return len(text) > 1 and text[0] == "-" and not _NUMBER.match(text) and " " not in text.partition("=")[0]
+
+
+def _put(document: dict[str, Any], path: list[str], text: str) -> None:
+    """--flag.a.b TEXT, a plus at the end for a list, as the engine merges it into the flag's JSON."""
+    value: Any
+    if path[-1].endswith("+"):
+        path = [*path[:-1], path[-1][:-1]]
+        value = text.split(",")
+    else:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            try:
+                value = human_readable_int(text)
+            except ValueError:
+                value = text
+    for key in path[:-1]:
+        inner = document.setdefault(key, {})
+        if not isinstance(inner, dict):
+            inner = document[key] = {}
+        document = inner
+    held = document.get(path[-1])
+    document[path[-1]] = [*held, *value] if isinstance(held, list) and isinstance(value, list) else value
