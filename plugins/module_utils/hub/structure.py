@@ -11,7 +11,8 @@ The bytes of a shard may be exactly those that the Hub publishes and still not f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,16 +31,8 @@ class Header(Protocol):
     def data_bytes(self) -> int: ...
 
 
-@dataclass
-class Outline:
-    """A set of names without the names: a checkpoint has hundreds of thousands."""
-
-    count: int = 0
-    names: int = 0
-
-    def add(self, name: str) -> None:
-        self.count += 1
-        self.names += hash(name)
+# Of a set of names, how many they are and the sum of their hashes: a checkpoint has hundreds of thousands.
+Outline = tuple[int, int]
 
 
 @dataclass
@@ -54,7 +47,7 @@ class Structure:
     def look(self, path: str) -> None:
         """Read and check the header of a shard; raises a ServingError."""
         header = self.read_header(self.dest / path)
-        self._outlines[path] = _outline(header.names)
+        self._outlines[path] = len(header.names), sum(map(hash, header.names))
         self._data_bytes[path] = header.data_bytes
 
     def refuse_disagreement(self, shards: list[str], notes: list[str]) -> None:
@@ -82,9 +75,10 @@ class Structure:
         except FileNotFoundError:
             return []
         weight_map: dict[str, str] = index["weight_map"]
-        listed: dict[str, Outline] = {}
+        sums = dict.fromkeys(weight_map.values(), 0)
         for tensor, path in weight_map.items():
-            listed.setdefault(path, Outline()).add(tensor)
+            sums[path] += hash(tensor)
+        listed = {path: (count, sums[path]) for path, count in Counter(weight_map.values()).items()}
         self._note_total(index, listed, notes)
         unlisted = sorted(path for path in shards if path not in listed and "/" not in path)
         if unlisted:
@@ -115,10 +109,3 @@ class Structure:
             if names
         ]
         return "it " + " and ".join(parts)
-
-
-def _outline(names: Iterable[str]) -> Outline:
-    outline = Outline()
-    for name in names:
-        outline.add(name)
-    return outline
