@@ -49,8 +49,14 @@ options:
   vllm_version:
     description:
       - Release of vLLM whose rules apply, for example V(0.33.0).
-      - Without it, those of the newest release whose rules are known.
+      - Without it, and without O(site_packages), those of the newest release whose rules are known.
     type: str
+  site_packages:
+    description:
+      - Folder of the installed vLLM. The rules are then read in its own source, which is not run, and a rule whose
+        source has another shape than any release that is known is named in RV(notes).
+      - In check mode, while the folder does not exist yet, O(vllm_version) counts.
+    type: path
 seealso:
   - module: blackwell.serving.quant_config_patch
   - module: blackwell.serving.hf_repo_info
@@ -65,6 +71,11 @@ EXAMPLES = r"""
     path: /srv/models/Kimi-K2.5-NVFP4
     vllm_version: 0.33.0
   register: checkpoint
+
+- name: Describe it as the installed vLLM reads it
+  blackwell.serving.checkpoint_info:
+    path: /srv/models/Kimi-K2.5-NVFP4
+    site_packages: /opt/vllm/lib/python3.12/site-packages
 
 - name: Describe a checkpoint before it is downloaded
   blackwell.serving.checkpoint_info:
@@ -296,17 +307,19 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.bluep
     blueprint_of_folder,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.documents import holds_checkpoint
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
 
 def describe(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     folder = Path(params["path"]) if params["path"] is not None else None
+    rules = asked_rules(params["vllm_version"], params["site_packages"], check_mode=module.check_mode)
     if folder is not None and (holds_checkpoint(folder) or not module.check_mode):
-        return blueprint_of_folder(folder, params["vllm_version"])
+        return blueprint_of_folder(folder, rules)
     if params["config"] is None:
         return unknown_until("fetch", f"{folder}/config.json")
-    return blueprint_of_data(params["config"], params["hf_quant_config"], params["index"], params["vllm_version"])
+    return blueprint_of_data(params["config"], params["hf_quant_config"], params["index"], rules)
 
 
 def main() -> None:
@@ -317,6 +330,7 @@ def main() -> None:
             "hf_quant_config": {"type": "dict"},
             "index": {"type": "dict"},
             "vllm_version": {"type": "str"},
+            "site_packages": {"type": "path"},
         },
         required_one_of=[["path", "config"]],
         required_by={"hf_quant_config": "config", "index": "config"},

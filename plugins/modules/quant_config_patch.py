@@ -55,8 +55,14 @@ options:
   vllm_version:
     description:
       - Release of vLLM whose rules apply, for example V(0.33.0).
-      - Without it, those of the newest release whose rules are known.
+      - Without it, and without O(site_packages), those of the newest release whose rules are known.
     type: str
+  site_packages:
+    description:
+      - Folder of the installed vLLM. The rules are then read in its own source, which is not run, and a rule whose
+        source has another shape than any release that is known is named in RV(notes).
+      - In check mode, while the folder does not exist yet, O(vllm_version) counts.
+    type: path
   owner:
     description: Owner of the two files. Without it, a file keeps its owner.
     type: str
@@ -161,6 +167,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch
     patch_checkpoint,
     predict,
 )
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
 
@@ -168,10 +175,11 @@ def run(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     folder = Path(params["path"])
     exists = holds_checkpoint(folder)
+    rules = asked_rules(params["vllm_version"], params["site_packages"], check_mode=module.check_mode)
     if exists or not module.check_mode:
-        patch = patch_checkpoint(folder, params["kv_cache"], params["vllm_version"], dry_run=module.check_mode)
+        patch = patch_checkpoint(folder, params["kv_cache"], rules, dry_run=module.check_mode)
     elif params["contents"] is not None:
-        patch = predict(params["contents"], params["kv_cache"], params["vllm_version"])
+        patch = predict(params["contents"], params["kv_cache"], rules)
     else:
         return unknown_until("fetch", f"{folder}/config.json")
     files = [
@@ -220,6 +228,7 @@ def main() -> None:
             "contents": {"type": "dict"},
             "kv_cache": {"type": "str", "choices": [MODEL_DTYPE, CHECKPOINT], "default": MODEL_DTYPE},
             "vllm_version": {"type": "str"},
+            "site_packages": {"type": "path"},
             "owner": {"type": "str"},
             "group": {"type": "str"},
             "mode": {"type": "raw"},

@@ -22,6 +22,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resol
     ResolverRules,
     rules_for,
 )
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import rules_of_installation
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from kv_dtype_shapes import compressed_tensors_shapes, edited, modelopt_shapes, odd_shapes, quark_shapes, write
 from vllm_sources import RELEASES, sources
@@ -69,6 +70,11 @@ def expected(contents: Contents, flag: str, rules: ResolverRules) -> str:
     resolution = quantization.resolution
     dtype = resolution.dtype if flag == "auto" or resolution.overrides_flag else flag
     return f"per head: {dtype}" if quantization.refusals else dtype
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_rules_read_in_the_source_are_those_of_the_table(release: str) -> None:
+    assert rules_of_installation(sources(release)) == rules_for(release)
 
 
 @pytest.mark.parametrize("release", RELEASES)

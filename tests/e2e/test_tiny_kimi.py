@@ -23,6 +23,7 @@ import pytest
 import requests
 import simulation.model.exam as exam
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import patch_checkpoint
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
 from simulation.model.serving import KV_SPACE_GIB, MODEL, NATIVE_OPS, Engine, Reply
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON", "")
@@ -71,7 +72,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine that serves the checkpoint as quant_config_patch leaves it."""
     folder = tmp_path_factory.mktemp("patched")
     checkpoint = copy(folder)
-    patch = patch_checkpoint(checkpoint, "model_dtype", "0.32.0", dry_run=False)
+    patch = patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
     assert [file.name for file in patch.files if file.changed] == ["config.json", "hf_quant_config.json"]
     with Engine(PYTHON, checkpoint, folder / "log", [*CONTEXT, *NATIVE_OPS]) as engine:
         assert engine.wait(), engine.output()[-4000:]
@@ -111,7 +112,7 @@ def test_as_published_the_first_request_ends_the_engine(tmp_path: Path) -> None:
 
 def test_the_published_context_does_not_fit_the_cache(tmp_path: Path) -> None:
     checkpoint = copy(tmp_path)
-    patch_checkpoint(checkpoint, "model_dtype", "0.32.0", dry_run=False)
+    patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
     with Engine(PYTHON, checkpoint, tmp_path / "log", NATIVE_OPS) as engine:
         assert not engine.wait()
         assert "max seq len (262144)" in engine.output()
@@ -120,7 +121,7 @@ def test_the_published_context_does_not_fit_the_cache(tmp_path: Path) -> None:
 def test_with_broken_kernels_it_is_up_and_incoherent(tmp_path: Path) -> None:
     """This release's CPU kernel of rotary embeddings loses the positions: loops, wrong readings, markup in answers."""
     checkpoint = copy(tmp_path)
-    patch_checkpoint(checkpoint, "model_dtype", "0.32.0", dry_run=False)
+    patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
     with Engine(PYTHON, checkpoint, tmp_path / "log", CONTEXT) as engine:
         assert engine.wait(), engine.output()[-4000:]
         replies = [(case, engine.ask(replace(case, max_tokens=160))) for case in CASES]

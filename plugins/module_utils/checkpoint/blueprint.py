@@ -16,19 +16,19 @@ from .architecture import describe
 from .documents import Contents, Quantization, checked_contents, interpret, places_below, read_documents
 from .patch_notes import notes_on
 from .quantization import CONFIG, Block, weights_block
-from .resolver_rules import ResolverRules, rules_for
+from .resolver_rules import ResolverRules
 from .shards import Shards, inspect_shards, is_kv_scale, read_index
 from .suggestions import remote_code, suggest
 
 
-def blueprint_of_folder(folder: Path, vllm_version: str | None) -> dict[str, Any]:
+def blueprint_of_folder(folder: Path, rules: ResolverRules) -> dict[str, Any]:
     """The blueprint of a checkpoint on this host. Damaged or missing shards are reported, not refused."""
     documents = read_documents(folder)
     with places_below(folder):
         shards = inspect_shards(folder)
         known_scales = None if shards.tensors == 0 else shards.kv_scale_tensors
         contents = {name: document.value for name, document in documents.items()}
-        result = _blueprint(contents, rules_for(vllm_version), known_scales)
+        result = _blueprint(contents, rules, known_scales)
     result["weights_bytes"] = shards.data_bytes
     result["shards"] = _shard_report(shards)
     result["suggested"] = suggest(contents[CONFIG], folder)
@@ -44,13 +44,13 @@ def blueprint_of_data(
     config: Mapping[str, Any],
     hf_quant_config: Mapping[str, Any] | None,
     index: Mapping[str, Any] | None,
-    vllm_version: str | None,
+    rules: ResolverRules,
 ) -> dict[str, Any]:
     """The blueprint from the files' contents, before anything is downloaded; what only weights tell is None."""
     contents = checked_contents({"config.json": config, "hf_quant_config.json": hf_quant_config})
     weight_map, total_size = read_index(index) if index is not None else ({}, None)
     scales = None if index is None else sum(map(is_kv_scale, weight_map))
-    result = _blueprint(contents, rules_for(vllm_version), scales)
+    result = _blueprint(contents, rules, scales)
     result["weights_bytes"] = total_size
     result["shards"] = None
     result["suggested"] = suggest(config, None)

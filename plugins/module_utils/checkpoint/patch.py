@@ -23,7 +23,7 @@ from .json_document import JsonDocument, parse_object
 from .patch_notes import notes_on
 from .patch_state import FileRecord, PatchState, digest
 from .quantization import CONFIG, HF_QUANT_CONFIG, Resolution
-from .resolver_rules import ResolverRules, rules_for
+from .resolver_rules import ResolverRules
 from .shards import count_kv_scales
 
 MODEL_DTYPE = "model_dtype"
@@ -85,9 +85,8 @@ class _Plan:
         return [Edit(edit.pointer, edit.after, edit.before) for edit in self.records_before[name].edits]
 
 
-def patch_checkpoint(folder: Path, kv_cache: str, vllm_version: str | None, *, dry_run: bool) -> Patch:
+def patch_checkpoint(folder: Path, kv_cache: str, rules: ResolverRules, *, dry_run: bool) -> Patch:
     """Bring config.json and hf_quant_config.json of the folder to the wanted state, model_dtype or checkpoint."""
-    rules = rules_for(vllm_version)
     state = PatchState(folder)
     with places_below(folder):
         plan = _plan(state, kv_cache, rules)
@@ -98,9 +97,8 @@ def patch_checkpoint(folder: Path, kv_cache: str, vllm_version: str | None, *, d
         return _describe(plan, rules, count_kv_scales(folder))
 
 
-def predict(contents: Mapping[str, Any], kv_cache: str, vllm_version: str | None) -> Patch:
+def predict(contents: Mapping[str, Any], kv_cache: str, rules: ResolverRules) -> Patch:
     """What patch_checkpoint will do to freshly downloaded files with these contents."""
-    rules = rules_for(vllm_version)
     published = {
         name: parse_object((json.dumps(value, indent=2) + "\n").encode(), name)
         for name, value in checked_contents(contents).items()

@@ -22,6 +22,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch
     predict,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch_state import STATE_FOLDER
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 
 pytestmark = pytest.mark.slow
@@ -64,7 +65,7 @@ def digest(text: str) -> str:
 
 
 def run(folder: Path, kv_cache: str = "model_dtype", vllm: str | None = "0.33.0", *, dry_run: bool = False) -> Patch:
-    return patch_checkpoint(folder, kv_cache, vllm, dry_run=dry_run)
+    return patch_checkpoint(folder, kv_cache, rules_for(vllm), dry_run=dry_run)
 
 
 def changed(patch: Patch) -> list[str]:
@@ -180,6 +181,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import conftest
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import patch_checkpoint
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
 
 left = int(sys.argv[4])
 
@@ -193,7 +195,7 @@ def counted(act):
     return wrapper
 
 os.replace, os.fsync = counted(os.replace), counted(os.fsync)
-patch_checkpoint(Path(sys.argv[2]), sys.argv[3], None, dry_run=False)
+patch_checkpoint(Path(sys.argv[2]), sys.argv[3], rules_for(None), dry_run=False)
 """
 
 
@@ -255,17 +257,17 @@ def test_the_owner_stays(folder: Path) -> None:
 
 def test_a_prediction_equals_the_run(folder: Path) -> None:
     contents = {**{name: json.loads(text) for name, text in PUBLISHED.items()}, "model.safetensors.index.json": None}
-    foretold = predict(contents, "model_dtype", "0.33.0")
+    foretold = predict(contents, "model_dtype", rules_for("0.33.0"))
     real = run(folder)
     assert [(file.name, file.edits) for file in foretold.files] == [(file.name, file.edits) for file in real.files]
     assert (foretold.before, foretold.after) == (real.before, real.after)
-    assert changed(predict(contents, "checkpoint", None)) == []
+    assert changed(predict(contents, "checkpoint", rules_for(None))) == []
 
 
 @pytest.mark.parametrize("contents", [{}, {"config.json": None}, {"config.json": {}, "hf_quant_config.json": [1]}])
 def test_contents_that_are_no_checkpoint_are_refused(contents: dict[str, Any]) -> None:
     with pytest.raises(ServingError):
-        predict(contents, "model_dtype", None)
+        predict(contents, "model_dtype", rules_for(None))
 
 
 def test_scales_that_stay_and_scales_that_are_missing_are_told(folder: Path) -> None:
