@@ -86,12 +86,12 @@ class Selector:
         function = self.around.value(*PRIORITIES)
         if not isinstance(function, Function):
             raise Unresolved(function if isinstance(function, Unknown) else Unknown(PRIORITIES[1], "platforms/cuda.py"))
-        keywords = self._keywords(function, self._facts(kv_cache_dtype))
+        keywords = self._keywords(function, self.facts(kv_cache_dtype))
         place = function.scope.place(function.node)
-        ways = self._explore(lambda: _names(self.reader.call(function, [], keywords, place), place))
+        ways = self.explore(lambda: _names(self.reader.call(function, [], keywords, place), place))
         if any(way.result != ways[0].result for way in ways):
             raise Unresolved(Unknown(f"{PRIORITIES[1]}: {_told(ways)[0]}", place))
-        return ways[0].result
+        return list(ways[0].result)
 
     def registered(self) -> list[str]:
         """All backends that this vLLM has a class for."""
@@ -103,7 +103,7 @@ class Selector:
         """The selector's verdict, and of an accepted backend what it refuses later."""
         self.around.ask_for(kv_cache_dtype)
         try:
-            ways = self._explore(lambda: self._refusals(name, kv_cache_dtype))
+            ways = self.explore(lambda: self._refusals(name, kv_cache_dtype))
         except (Unresolved, TooManyWays) as error:
             return Verdict(None, unknown=(str(error.unknown),))
         refused = [bool(way.result) for way in ways]
@@ -114,7 +114,7 @@ class Selector:
             possible = dict.fromkeys(reason for way in ways for reason in way.result)
             return Verdict(None, unknown=(*(f"perhaps {reason!r}" for reason in possible), *_told(ways)))
         try:
-            ways = self._explore(lambda: self._later(name, kv_cache_dtype))
+            ways = self.explore(lambda: self._later(name, kv_cache_dtype))
         except (Unresolved, TooManyWays) as error:
             return Verdict(True, unknown=(str(error.unknown),))
         certain = [reason for reason in ways[0].result if all(reason in way.result for way in ways)]
@@ -152,7 +152,7 @@ class Selector:
                 raise Unresolved(
                     check if isinstance(check, Unknown) else Unknown("validate_configuration", backend.scope.file)
                 )
-            keywords = self._keywords(check.function, self._facts(kv_cache_dtype))
+            keywords = self._keywords(check.function, self.facts(kv_cache_dtype))
             place = check.function.scope.place(check.function.node)
             reasons = self.reader.call(check, [], keywords, place)
         except Raised as raised:
@@ -198,7 +198,7 @@ class Selector:
         if not isinstance(constructor, Bound):
             return None
         place = constructor.function.scope.place(constructor.function.node)
-        facts = {**self._facts(kv_cache_dtype), **self._layer_facts()}
+        facts = {**self.facts(kv_cache_dtype), **self._layer_facts()}
         # An argument with a default is unknown as well: the layer passes what this program does not see.
         names = [name for name in _parameters(constructor.function) if name != "self"]
         keywords = {name: facts.get(name, Unknown(f"the argument {name}", place)) for name in names}
@@ -240,7 +240,7 @@ class Selector:
             return raised.message or str(raised)
         return None
 
-    def _facts(self, kv_cache_dtype: str) -> dict[str, Value]:
+    def facts(self, kv_cache_dtype: str) -> dict[str, Value]:
         """Every argument that a release's selector is known to pass on, by name."""
         model = self.question.model
         invariant = self.question.environment.get("VLLM_BATCH_INVARIANT", "0")
@@ -294,7 +294,7 @@ class Selector:
                     self.notes.append(note)
         return {name: facts[name] for name in taken if name in facts}
 
-    def _explore(self, run: Callable[[], Any]) -> list[Way[Any]]:
+    def explore(self, run: Callable[[], Any]) -> list[Way[Any]]:
         def once() -> Any:
             self.reader.restart()
             return run()

@@ -22,15 +22,17 @@ EXTENSION_SUFFIXES = (".so", ".pyd")
 
 
 class SourceTree:
-    """A site-packages folder that holds vLLM."""
+    """The package vllm below one folder, and the packages that it imports below the same or another one."""
 
-    def __init__(self, site_packages: Path) -> None:
-        self.root = site_packages
+    def __init__(self, root: Path, site_packages: Path | None = None) -> None:
+        self.root = root
+        self.site_packages = site_packages or root
         self.taken_as_installed: set[str] = set()
         self._modules: dict[str, Scope | None] = {}
+        self._present: dict[str, bool] = {}
         self._extensions: dict[Path, set[str]] = {}
         # Without torch the folder is not the engine's environment but the engine's files alone.
-        self.is_environment = (site_packages / "torch").is_dir()
+        self.is_environment = (self.site_packages / "torch").is_dir()
         self._requirements: set[str] | None = None
 
     def module(self, name: str) -> Scope | None:
@@ -43,9 +45,14 @@ class SourceTree:
         return name.split(".")[0] == ENGINE
 
     def has_module(self, name: str) -> bool:
-        """Whether a module, package or compiled extension of that name is in the folder."""
-        path = self.root.joinpath(*name.split("."))
-        return path.with_name(path.name + ".py").is_file() or path.is_dir() or path.name in self._compiled(path.parent)
+        """Whether a module, package or compiled extension of that name is there."""
+        if name not in self._present:
+            base = self.root if self.is_engine(name) else self.site_packages
+            path = base.joinpath(*name.split("."))
+            self._present[name] = (
+                path.with_name(path.name + ".py").is_file() or path.is_dir() or path.name in self._compiled(path.parent)
+            )
+        return self._present[name]
 
     def installed(self, package: str) -> bool | None:
         """Whether another top-level package can be imported; None when the folder does not tell.
@@ -55,7 +62,7 @@ class SourceTree:
         if package in sys.stdlib_module_names or self.has_module(package):
             return True
         if self.is_environment:
-            return None if any(self.root.glob("__editable__*")) else False
+            return None if any(self.site_packages.glob("__editable__*")) else False
         if package in self._required():
             self.taken_as_installed.add(package)
             return True
@@ -95,7 +102,7 @@ class SourceTree:
         """Import names that follow from the engine's unconditional Requires-Dist."""
         if self._requirements is None:
             self._requirements = set()
-            for metadata in self.root.glob(f"{ENGINE}*.dist-info/METADATA"):
+            for metadata in self.site_packages.glob(f"{ENGINE}*.dist-info/METADATA"):
                 headers = HeaderParser().parsestr(metadata.read_text(encoding="utf-8"))
                 for line in headers.get_all("Requires-Dist") or []:
                     name = re.match(r"[A-Za-z0-9._-]+", str(line))
