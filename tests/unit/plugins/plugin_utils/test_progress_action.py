@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 from typing import cast
 
@@ -107,7 +109,17 @@ def test_each_of_several_hosts_has_its_lines(tmp_path: Path, strategy: str) -> N
     assert play.left() == []
 
 
-def test_a_connection_that_is_lost_for_a_while(tmp_path: Path) -> None:
+def processes_of(folder: Path) -> list[str]:
+    """Jobs that still run: their module lies below the folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            found += [" ".join(words) for word in words if word.startswith(str(folder / "remote"))]
+    return found
+
+
+def test_a_connection_that_is_lost_for_a_while_and_a_limit_of_the_task(tmp_path: Path) -> None:
     lost = tmp_path / "lost"
     lost.write_text("3")
     tasks = {"long": work(steps=8), "limited": {**work(steps=60, seconds=1), "timeout": 3}}
@@ -117,6 +129,10 @@ def test_a_connection_that_is_lost_for_a_while(tmp_path: Path) -> None:
     assert play.results()["long"]["answer"] == 42
     assert play.results()["limited"]["failed"]
     assert not list((tmp_path / "remote").rglob("*async_status*"))
+    end = time.monotonic() + 15
+    while processes_of(tmp_path) and time.monotonic() < end:  # async_wrapper looks every few seconds
+        time.sleep(0.5)
+    assert processes_of(tmp_path) == []
 
 
 def test_a_connection_that_stays_lost_makes_the_host_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
