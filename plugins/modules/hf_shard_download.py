@@ -16,11 +16,15 @@ description:
   - What is on disk already is taken over after one pass of hashing, whoever put it there, and not transferred again.
   - A run that ends in the middle, even by C(kill -9) or a reboot, is continued by the next one at the byte that it had
     reached.
-  - One writer for each destination, by a lock that ends with the process that holds it. Downloads of C(huggingface_hub)
-    that are under way in the same folder count as writers too.
+  - One writer for each destination, by a lock that ends with the process that holds it, whichever controller started
+    it. Downloads of C(huggingface_hub) that are under way in the same folder count as writers too.
+  - On a file system that hosts share, where such a lock may be granted to everybody, a file that only one can create
+    is claimed as well. The claim of a host that went down is taken over when its file has stood still for 60 seconds.
   - A manifest of the commit is kept below O(dest) in C(.cache/huggingface/blackwell.serving/), where the Hub's own
     tools do not look. With it a later run needs no request when O(revision) is a commit.
   - C(hf download) accepts the folder without a transfer, and C(hf cache verify) accepts it, apart from patched files.
+  - After each change the headers of the safetensors files and the index are compared. The task fails when a tensor of
+    the index is not in its shard, or the other way round, and names the shard, also when the bytes are as published.
   - A file that M(blackwell.serving.quant_config_patch) has changed is neither damaged nor overwritten, as long as the
     commit publishes the bytes that were patched.
   - Requests that fail for a passing reason (connection lost, no byte for O(stall_timeout), status 408, 425, 429, 500,
@@ -32,6 +36,7 @@ author:
 requirements:
   - huggingface_hub >= 1.31 in the interpreter that runs the module, or in O(python), when the file list of the commit
     is not known yet. In check mode the standard library is enough.
+  - hf_xet there for O(engine=xet).
 extends_documentation_fragment:
   - blackwell.serving.attributes
 attributes:
@@ -96,7 +101,10 @@ options:
       - It is used only when the file list of the commit has to be asked for, and not in check mode.
     type: path
   max_workers:
-    description: Files that are fetched, or hashed, at the same time.
+    description:
+      - Files that are fetched at the same time.
+      - Files on disk are hashed by as many threads, or by one for each processor that the task may use if these are
+        more.
     type: int
     default: 8
   engine:
@@ -118,7 +126,8 @@ options:
     description:
       - V(stamp) trusts a recorded verification as long as size, modification time and inode of the file are the same.
       - V(full) hashes every byte again.
-      - V(structure) checks the header and the exact size of each safetensors file, and that index and headers agree.
+      - V(structure) checks the header and the exact size of each safetensors file again, and that index and headers
+        agree.
         The data of files that are not known yet is not read, so that they count as verified by structure only; a
         later run with V(stamp) or V(full) hashes them.
     type: str
@@ -310,7 +319,7 @@ bytes:
       description: All wanted files.
       type: int
     downloaded:
-      description: Received over the network; in check mode, what would be.
+      description: Received over the network, with C(hf_xet) the sizes of its files; in check mode, what would be.
       type: int
     resumed:
       description: Taken over from parts of earlier runs.
@@ -324,7 +333,10 @@ bytes:
     resumed: 4958802720
     on_disk: 591030000000
 cleared_orphans:
-  description: Partial files that no process writes and nobody would continue, removed before free space is used.
+  description:
+    - What no process has open and nobody would continue, removed before free space is measured. These are partial
+      files and lock files that C(huggingface_hub) left, parts of contents that the commit does not have, and folders
+      in which C(hf_xet) worked for a run that was killed.
   returned: success
   type: list
   elements: dict

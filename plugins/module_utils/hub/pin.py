@@ -17,6 +17,7 @@ from .api import Listing
 from .identity import COMMIT
 from .index import INDEX, shards_of_index
 from .manifest import Manifest
+from .survey import is_lfs_pointer
 from .wanted import Wanted
 
 
@@ -89,6 +90,11 @@ def _on_disk(dest: Path) -> str | None:
     except (OSError, ValueError, RecursionError, ServingError):
         return None
     missing = sorted(shard for shard in shards if not (dest / shard).exists())
+    pointers = sorted(shard for shard in shards if is_lfs_pointer(dest / shard))
+    if pointers:
+        return (
+            f"{len(pointers)} of the {len(shards)} shards of its index are Git LFS pointers: {', '.join(pointers[:5])}"
+        )
     if not missing:
         return f"all {len(shards)} shards of its index are on disk, unverified"
     return f"{len(missing)} of the {len(shards)} shards of its index are missing on disk: {', '.join(missing[:5])}"

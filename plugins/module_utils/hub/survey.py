@@ -140,8 +140,15 @@ def _same_content(one: Stamp, other: Stamp) -> bool:
     return (one.content_id, one.hashed) == (other.content_id, other.hashed)
 
 
+def is_lfs_pointer(path: Path) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(LFS_POINTER)) == LFS_POINTER
+    except OSError:
+        return False
+
+
 def _wrong_size(path: Path, size: int, expected: int) -> str:
-    with open(path, "rb") as stream:
-        if stream.read(len(LFS_POINTER)) == LFS_POINTER:
-            return "it is a Git LFS pointer, not the file itself"
+    if is_lfs_pointer(path):
+        return "it is a Git LFS pointer, not the file itself"
     return f"it has {size} bytes, the repository's has {expected}"

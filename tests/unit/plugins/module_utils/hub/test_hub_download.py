@@ -297,6 +297,9 @@ def test_a_hub_that_is_down_is_no_success_without_a_manifest(fetch: Fetch, hub: 
     hub.fault("/api/*", status=503, times=-1)
     with pytest.raises(HubUnavailable, match="2 of the 3 shards of its index are missing"):
         fetch(attempts=2)
+    (dest / SHARDS[1]).write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(HubUnavailable, match=f"1 of the 3 shards of its index are Git LFS pointers: {SHARDS[1]}"):
+        fetch(attempts=2)
     hub.faults.clear()
     fetch()
     hub.fault("*", status=503, times=-1)

@@ -22,8 +22,8 @@ HEX64 = st.text("0123456789abcdef", min_size=64, max_size=64)
 PATHS = st.text("abc/_.é ", min_size=1, max_size=12).filter(
     lambda path: not any(part in ("", ".", "..") for part in path.split("/"))
 )
-STAMPS = st.builds(Stamp, st.integers(0), st.integers(), st.integers(0), HEX64, st.booleans())
-FILES = st.dictionaries(PATHS, st.tuples(st.integers(0, 2**63), HEX40, st.none() | HEX64), max_size=4)
+STAMPS = st.builds(Stamp, st.integers(0), st.integers(), st.integers(0), HEX64, st.booleans(), st.booleans())
+FILES = st.dictionaries(PATHS, st.tuples(st.integers(0, 2**63), HEX40, st.none() | HEX64, st.booleans()), max_size=4)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -35,7 +35,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 @given(FILES, st.dictionaries(PATHS, STAMPS, max_size=3), st.dictionaries(PATHS, STAMPS, max_size=3), HEX40)
 def test_written_and_read(
     tmp_path_factory: pytest.TempPathFactory,
-    files: dict[str, tuple[int, str, str | None]],
+    files: dict[str, tuple[int, str, str | None, bool]],
     stamps: dict[str, Stamp],
     former: dict[str, Stamp],
     commit: str,
