@@ -158,9 +158,8 @@ class Calls(Names):
         positional = [argument.arg for argument in (*spec.posonlyargs, *spec.args)]
         bound = dict(zip(positional, arguments, strict=False))
         rest = dict(keywords)
-        if len(arguments) > len(positional):
-            if spec.vararg is None:
-                raise Unresolved(Unknown("a call with more arguments than the function takes", place))
+        if len(arguments) > len(positional) and spec.vararg is None:
+            raise Unresolved(Unknown("a call with more arguments than the function takes", place))
         if spec.vararg is not None:
             bound[spec.vararg.arg] = tuple(arguments[len(positional) :])
         for name in (*positional, *(argument.arg for argument in spec.kwonlyargs)):

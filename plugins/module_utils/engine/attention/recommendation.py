@@ -66,6 +66,9 @@ def recommend(
             text = _words(answer, kernels, dtype, wanted_by)
             return Recommendation(dtype, " ".join([text, *_rejections(rejected)]), rejected)
         rejected.append({"kv_cache_dtype": dtype, "why": obstacle})
+    if model_dtype not in answer.selected and answer.selected.get("auto"):
+        text = f"auto: the model's own {model_dtype}, which this engine's --kv-cache-dtype does not take by name."
+        return Recommendation("auto", " ".join([text, *_rejections(rejected)]), rejected)
     left = [dtype for dtype in answer.kv_cache_dtypes if answer.selected.get(dtype) and dtype not in FULL_WIDTH]
     for dtype in left:
         if _obstacle(answer, kernels, dtype) is None:
