@@ -15,11 +15,12 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 TRUE = {"1", "ON", "YES", "TRUE"}
 
 
-def token_of_host(endpoint: str, environment: Mapping[str, str] = os.environ) -> str | None:
+def token_of_host(endpoint: str) -> str | None:
     """HF_TOKEN, then what `hf auth login` stored; nothing when HF_HUB_DISABLE_IMPLICIT_TOKEN is set.
 
     The stored one is of the Hub that the client would ask here, so it is given to no other endpoint.
     """
+    environment = os.environ
     if environment.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in TRUE:
         return None
     given = cleaned(environment.get("HF_TOKEN") or environment.get("HUGGING_FACE_HUB_TOKEN"))
