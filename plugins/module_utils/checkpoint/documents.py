@@ -30,24 +30,37 @@ from .refusals import Refusal, refusals
 from .resolver_rules import ResolverRules
 
 Contents = Mapping[str, Mapping[str, Any]]
+FILES = (CONFIG, HF_QUANT_CONFIG)
 
 
 def read_documents(folder: Path) -> dict[str, JsonDocument]:
     """config.json and, where it exists, hf_quant_config.json, by file name; a folder without the first is refused."""
-    documents = {}
-    for name in (CONFIG, HF_QUANT_CONFIG):
-        path = folder / name
-        try:
-            documents[name] = parse_object(path.read_bytes(), str(path))
-        except FileNotFoundError:
-            if name == CONFIG:
-                raise ServingError(
-                    "the folder is no checkpoint",
-                    where=str(folder),
-                    why="it holds no config.json" if folder.is_dir() else "it does not exist",
-                    remedy="Download the model first (blackwell.serving.hf_shard_download), or correct the option path",
-                ) from None
+    documents = {
+        name: parse_object(_read(folder / name), str(folder / name)) for name in FILES if (folder / name).exists()
+    }
+    if CONFIG not in documents:
+        raise ServingError(
+            "the folder is no checkpoint",
+            where=str(folder),
+            why="it holds no config.json" if folder.is_dir() else "it does not exist",
+            remedy="Download the model first (blackwell.serving.hf_shard_download), or correct the option path",
+        )
     return documents
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file; a pipe would never end."""
+    if not path.is_file():
+        raise ServingError("it is no file", where=str(path), remedy="Download the file again in its place")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ServingError(
+            "the file cannot be read",
+            where=str(path),
+            why=error.strerror,
+            remedy="Run the task as a user who may read it (become)",
+        ) from error
 
 
 def holds_checkpoint(folder: Path) -> bool:
@@ -70,7 +83,7 @@ def places_below(folder: Path) -> Iterator[None]:
 def checked_contents(contents: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The same two files given as data (hf_repo_info's contents); a file that is null there does not exist."""
     found: dict[str, Mapping[str, Any]] = {}
-    for name in (CONFIG, HF_QUANT_CONFIG):
+    for name in FILES:
         value = contents.get(name)
         if value is not None and not isinstance(value, Mapping):
             raise ServingError(f"the file holds {kind_of(value)} where an object is expected", where=f"{name}#")

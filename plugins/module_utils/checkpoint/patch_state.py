@@ -17,6 +17,7 @@ A file whose sha256 is `patched_sha256` is as it should be; one with `pristine_s
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -52,11 +53,22 @@ class PatchState:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs out while files change; the lock dies with its holder."""
+        """Keep other runs out while files change; the lock dies with its holder.
+
+        A folder that cannot be written is refused here, before anything is written.
+        """
+        if not os.access(self.checkpoint, os.W_OK | os.X_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, "the folder cannot be written", str(self.checkpoint))
         os.makedirs(self.folder, mode=0o755, exist_ok=True)
         with open(self.folder / "patch.lock", "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            self._sweep()
             yield
+
+    def _sweep(self) -> None:
+        """Remove what a killed run was still writing: nobody else writes these files while the lock is held."""
+        for leftover in (*self.folder.glob(".patches.json.*.tmp"), *self.folder.glob("pristine/.*.tmp")):
+            leftover.unlink(missing_ok=True)
 
     def records(self) -> dict[str, FileRecord]:
         try:
@@ -107,6 +119,14 @@ class PatchState:
             )
         return data
 
+    def is_as_downloaded(self, name: str, data: bytes) -> bool:
+        """Whether the manifest of hf_shard_download, beside the records, has the file with this content."""
+        try:
+            entry = json.loads((self.folder / "manifest.json").read_bytes())["files"][name]
+            return bool(entry.get("sha256") == digest(data) or entry.get("git_sha1") == _git_blob(data))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return False
+
     def keep_pristine(self, data: bytes) -> None:
         """Keep published bytes under their hash. A good copy is left alone, a damaged one is replaced."""
         path = self.folder / "pristine" / digest(data)
@@ -142,3 +162,8 @@ class PatchState:
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _git_blob(data: bytes) -> str:
+    """Git's name of a file with this content, by which the Hub knows small files."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
