@@ -11,11 +11,11 @@ short_description: Ask an installed vLLM which attention backends serve a card a
 version_added: "0.1.0"
 description:
   - Tells for a compute capability, a model's shape and each C(--kv-cache-dtype) which attention backends of the
-    installed vLLM are valid, in the order in which it tries them, and of every other one why it is refused, in vLLM's own
-    words.
+    installed vLLM are valid, in the order in which it tries them, and of every other one why it is refused, in vLLM's
+    own words.
   - Reads the sources of that installation (the order of backends, their classes and what these check); vLLM is neither
-    imported nor run, and no GPU is needed. The answer follows the files that are there, not a table of releases. Where a
-    source no longer has a shape that can be followed, the answer is null and names the place.
+    imported nor run, and no GPU is needed. The answer follows the files that are there, not a table of releases. Where
+    a source no longer has a shape that can be followed, the answer is null and names the place.
   - With O(check_kernels) it also tells whether the decode kernel of the selected backend fits the card's shared memory.
     The installation's own triton compiles it for the card, in a process of O(python); without triton a measurement of
     the very same file counts, else the answer is not known.
@@ -65,7 +65,8 @@ options:
     type: dict
   model:
     description:
-      - The model's shape by itself, or the whole result of M(blackwell.serving.checkpoint_info); other keys are ignored.
+      - The model's shape by itself, or the whole result of M(blackwell.serving.checkpoint_info). Other keys do not
+        matter.
       - C(use_mla), C(use_sparse), C(has_sink) and C(has_sliding_window) are booleans. C(head_size),
         C(num_attention_heads), C(num_key_value_heads), C(kv_lora_rank), C(qk_rope_head_dim), C(qk_nope_head_dim),
         C(v_head_dim) and C(index_topk) are counted in elements, heads or tokens. C(dtype) is a name.
@@ -264,6 +265,7 @@ unknown_until:
   type: str
 """
 
+import gc
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -434,4 +436,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # The syntax trees are many small objects, none of them garbage, and the process ends with its answer.
+    gc.disable()
     main()

@@ -7,9 +7,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...errors import ServingError
@@ -70,23 +67,22 @@ def ask(tree: SourceTree, question: Question, platform: str) -> Answer:
 
     ServingError: --attention-backend names a backend that this engine does not have.
     """
-    with _without_collection():
-        selector = Selector(Surroundings(tree, question, platform))
-        known = engine_dtypes(selector)
-        answer = Answer(platform, list(question.kv_cache_dtypes or known or COMMON_DTYPES))
-        if known is None:
-            answer.notes.append("vllm/config/cache.py does not list the KV-cache dtypes in the known form (CacheDType)")
-        _check_backend(selector)
-        for dtype in answer.kv_cache_dtypes:
-            if known is not None and dtype not in known:
-                answer.selected[dtype] = None
-                answer.notes.append(f"this engine does not know --kv-cache-dtype {dtype}; it knows {', '.join(known)}")
-            elif platform == "cpu":
-                _ask_cpu(selector, answer, dtype)
-            else:
-                _ask_cuda(selector, answer, dtype)
-        _describe(selector, answer)
-        answer.notes += selector.notes
+    selector = Selector(Surroundings(tree, question, platform))
+    known = engine_dtypes(selector)
+    answer = Answer(platform, list(question.kv_cache_dtypes or known or COMMON_DTYPES))
+    if known is None:
+        answer.notes.append("vllm/config/cache.py does not list the KV-cache dtypes in the known form (CacheDType)")
+    _check_backend(selector)
+    for dtype in answer.kv_cache_dtypes:
+        if known is not None and dtype not in known:
+            answer.selected[dtype] = None
+            answer.notes.append(f"this engine does not know --kv-cache-dtype {dtype}; it knows {', '.join(known)}")
+        elif platform == "cpu":
+            _ask_cpu(selector, answer, dtype)
+        else:
+            _ask_cuda(selector, answer, dtype)
+    _describe(selector, answer)
+    answer.notes += selector.notes
     if tree.taken_as_installed:
         missing = ", ".join(sorted(tree.taken_as_installed))
         answer.notes.append(f"torch is not in this folder: what vLLM requires is taken as installed ({missing})")
@@ -154,15 +150,3 @@ def _describe(selector: Selector, answer: Answer) -> None:
             each.kernel_block_sizes = block_sizes(selector, backend)
         except (Unresolved, Raised):
             continue
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Syntax trees are many small objects, none of them garbage: looking for it would double the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

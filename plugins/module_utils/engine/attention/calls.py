@@ -11,7 +11,7 @@ import ast
 from abc import abstractmethod
 
 from .decisions import Decisions
-from .expressions import PLAIN, Frame, holds_unknown
+from .expressions import PLAIN, Frame, holds_unknown, is_too_large
 from .names import MISSING, Names, decorator_names
 from .tree import SourceTree
 from .values import Bound, Class, External, Function, Instance, Member, Native, Raised, Unknown, Unresolved, Value
@@ -47,7 +47,6 @@ class Calls(Names):
 
     def __init__(self, tree: SourceTree, decisions: Decisions) -> None:
         super().__init__(tree, decisions)
-        self.steps = 0
         self.depth = 0
         self.tolerant = False
 
@@ -102,7 +101,11 @@ class Calls(Names):
         if not native.lenient and holds_unknown([*arguments, *keywords.values()]):
             return Unknown(f"{native.name}() of something unknown", place)
         try:
-            return native.function(*arguments, **keywords)
+            result = native.function(*arguments, **keywords)
+            held = getattr(native.function, "__self__", None)  # what a method such as extend has changed
+            if is_too_large(result) or is_too_large(held):
+                raise Unresolved(Unknown(f"{native.name}() with a result of this size", place))
+            return result
         except (ValueError, LookupError, AttributeError) as error:
             raise Raised(type(error).__name__, str(error)) from error
         except (TypeError, ArithmeticError):

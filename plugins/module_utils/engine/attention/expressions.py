@@ -19,6 +19,9 @@ from .values import Class, External, Function, Instance, Member, Module, Record,
 
 PLAIN = (str, bytes, int, float, bool, type(None), tuple, list, set, frozenset, dict)
 LARGEST_POWER = 64
+MOST_STEPS = 200_000  # expressions and statements of one question
+LONGEST = 10_000  # elements, characters
+LARGEST = 1 << 256
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -50,8 +53,23 @@ class Frame:
 class Expressions(ABC):
     """What Interpreter needs to know of expressions."""
 
+    def __init__(self) -> None:
+        self.steps = 0
+        self._methods: dict[type[ast.expr], Callable[[Any, Frame], Value]] = {}
+
+    def count(self, node: ast.AST, frame: Frame) -> None:
+        """One more step; a source that takes too many of them is not followed further."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Unresolved(Unknown("a computation of this length", frame.scope.place(node)))
+
+    def holds(self, test: ast.expr, frame: Frame) -> bool:
+        """Whether the condition is true; one that cannot be told is decided, both ways in turn."""
+        value = self.evaluate(test, frame)
+        return bool(value) if isinstance(value, PLAIN) else self.truth(value, frame.scope.place(test))
+
     @abstractmethod
-    def name(self, name: str, frame: Frame, place: str) -> Value: ...
+    def name(self, node: ast.Name, frame: Frame) -> Value: ...
 
     @abstractmethod
     def attribute(self, value: Value, name: str, place: str) -> Value: ...
@@ -67,9 +85,12 @@ class Expressions(ABC):
 
     def evaluate(self, node: ast.expr, frame: Frame) -> Value:
         """The value of the expression, or Unknown."""
-        method = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
-        if method is None:
-            return self.unknown(node, frame)
+        self.count(node, frame)
+        known = self._methods.get(type(node))
+        if known is not None:
+            return known(node, frame)
+        method: Callable[[Any, Frame], Value] = getattr(self, f"_eval_{type(node).__name__.lower()}", self.unknown)
+        self._methods[type(node)] = method
         return method(node, frame)
 
     def unknown(self, node: ast.expr, frame: Frame) -> Unknown:
@@ -79,7 +100,7 @@ class Expressions(ABC):
         return node.value
 
     def _eval_name(self, node: ast.Name, frame: Frame) -> Value:
-        return self.name(node.id, frame, frame.scope.place(node))
+        return self.name(node, frame)
 
     def _eval_attribute(self, node: ast.Attribute, frame: Frame) -> Value:
         return self.attribute(self.evaluate(node.value, frame), node.attr, frame.scope.place(node))
@@ -130,15 +151,17 @@ class Expressions(ABC):
         value: Value = None
         for position, operand in enumerate(node.values):
             value = self.evaluate(operand, frame)
-            last = position == len(node.values) - 1
-            if not last and self.truth(value, frame.scope.place(operand)) is stops_at:
+            if position == len(node.values) - 1:
+                break
+            holds = bool(value) if isinstance(value, PLAIN) else self.truth(value, frame.scope.place(operand))
+            if holds is stops_at:
                 return stops_at if isinstance(value, Unknown) else value
         return value
 
     def _eval_unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
-        value = self.evaluate(node.operand, frame)
         if isinstance(node.op, ast.Not):
-            return not self.truth(value, frame.scope.place(node))
+            return not self.holds(node.operand, frame)
+        value = self.evaluate(node.operand, frame)
         if isinstance(node.op, ast.USub) and isinstance(value, (int, float)):
             return -value
         return self.unknown(node, frame)
@@ -158,8 +181,13 @@ class Expressions(ABC):
         function = _OPERATORS.get(type(operation))
         if function is None or not isinstance(left, PLAIN) or not isinstance(right, PLAIN):
             return self.unknown(node, frame)
+        if isinstance(operation, ast.Mult) and not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+            return self.unknown(node, frame)
+        if isinstance(operation, ast.Mod) and isinstance(left, (str, bytes)):
+            return self.unknown(node, frame)
         try:
-            return function(left, right)
+            result = function(left, right)
+            return self.unknown(node, frame) if is_too_large(result) else result
         except (TypeError, ValueError, ArithmeticError):
             return self.unknown(node, frame)
 
@@ -189,7 +217,7 @@ class Expressions(ABC):
         return not result if isinstance(operation, (ast.NotEq, ast.IsNot, ast.NotIn)) else result
 
     def _eval_ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
-        chosen = node.body if self.truth(self.evaluate(node.test, frame), frame.scope.place(node)) else node.orelse
+        chosen = node.body if self.holds(node.test, frame) else node.orelse
         return self.evaluate(chosen, frame)
 
     def _eval_namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Value:
@@ -274,7 +302,7 @@ class Expressions(ABC):
         for element in self.iterate(self.evaluate(first.iter, frame), frame.scope.place(first.iter)):
             inner = replace(frame, locals=dict(frame.locals))
             self.assign(first.target, element, inner)
-            if all(self.truth(self.evaluate(test, inner), frame.scope.place(test)) for test in first.ifs):
+            if all(self.holds(test, inner) for test in first.ifs):
                 yield from self._generate(rest, inner) if rest else [inner]
 
     @abstractmethod
@@ -290,6 +318,13 @@ def holds_unknown(values: Iterable[Value]) -> bool:
         if isinstance(value, Mapping) and holds_unknown(value.values()):
             return True
     return False
+
+
+def is_too_large(value: Value) -> bool:
+    """Whether working on with it could take more memory than a question is worth."""
+    if isinstance(value, int):
+        return abs(value) > LARGEST
+    return isinstance(value, (str, bytes, list, tuple, set, frozenset, dict)) and len(value) > LONGEST
 
 
 def is_hashable(value: Value) -> bool:

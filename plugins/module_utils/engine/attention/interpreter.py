@@ -20,7 +20,6 @@ from .expressions import Frame, holds_unknown
 from .scope import Scope
 from .values import Class, External, Function, Instance, Module, Raised, Record, Unknown, Unresolved, Value
 
-MOST_STEPS = 200_000
 MOST_ROUNDS = 1_000
 
 
@@ -65,9 +64,7 @@ class Interpreter(Calls):
 
     def execute(self, statement: ast.stmt, frame: Frame, wanted: str | None = None) -> None:
         """Follow one statement; with `wanted` an import only has to bind that name."""
-        self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise Unresolved(Unknown("a computation of this length", frame.scope.place(statement)))
+        self.count(statement, frame)
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             self._import(statement, frame, wanted)
             return
@@ -129,8 +126,7 @@ class Interpreter(Calls):
             raise Unresolved(Unknown(f"an assignment to {ast.unparse(target)}", place))
 
     def _exec_if(self, node: ast.If, frame: Frame) -> None:
-        holds = self.truth(self.evaluate(node.test, frame), frame.scope.place(node))
-        self.run(node.body if holds else node.orelse, frame)
+        self.run(node.body if self.holds(node.test, frame) else node.orelse, frame)
 
     def _exec_for(self, node: ast.For, frame: Frame) -> None:
         for element in self.iterate(self.evaluate(node.iter, frame), frame.scope.place(node)):
@@ -145,7 +141,7 @@ class Interpreter(Calls):
 
     def _exec_while(self, node: ast.While, frame: Frame) -> None:
         for _ in range(MOST_ROUNDS):
-            if not self.truth(self.evaluate(node.test, frame), frame.scope.place(node)):
+            if not self.holds(node.test, frame):
                 self.run(node.orelse, frame)
                 return
             try:
@@ -180,7 +176,7 @@ class Interpreter(Calls):
         frame.locals[node.name] = cls
 
     def _exec_assert(self, node: ast.Assert, frame: Frame) -> None:
-        if not self.truth(self.evaluate(node.test, frame), frame.scope.place(node)):
+        if not self.holds(node.test, frame):
             message = "" if node.msg is None else self.evaluate(node.msg, frame)
             raise Raised("AssertionError", "?" if isinstance(message, Unknown) else str(message), stated=True)
 

@@ -34,38 +34,16 @@ from .values import (
 
 MISSING = object()
 # Methods of Python's own values that have no effect outside the value.
-METHODS: dict[type, frozenset[str]] = {
-    str: frozenset(
-        [
-            "startswith",
-            "endswith",
-            "lower",
-            "upper",
-            "strip",
-            "lstrip",
-            "rstrip",
-            "split",
-            "rsplit",
-            "partition",
-            "rpartition",
-            "join",
-            "replace",
-            "removeprefix",
-            "removesuffix",
-            "isdigit",
-            "isidentifier",
-            "format",
-            "find",
-        ]
-    ),
-    list: frozenset(["append", "extend", "insert", "remove", "pop", "index", "count", "copy", "reverse", "sort"]),
-    tuple: frozenset(["index", "count"]),
-    dict: frozenset(["get", "items", "keys", "values", "setdefault", "pop", "update", "copy"]),
-    set: frozenset(
-        ["add", "discard", "union", "intersection", "difference", "issubset", "issuperset", "copy", "update"]
-    ),
-    frozenset: frozenset(["union", "intersection", "difference", "issubset", "issuperset", "copy"]),
+_METHODS = {
+    str: "startswith endswith lower upper strip lstrip rstrip split rsplit partition rpartition join replace "
+    "removeprefix removesuffix isdigit isidentifier find",
+    list: "append extend insert remove pop index count copy reverse sort",
+    tuple: "index count",
+    dict: "get items keys values setdefault pop update copy",
+    set: "add discard union intersection difference issubset issuperset copy update",
+    frozenset: "union intersection difference issubset issuperset copy",
 }
+METHODS: dict[type, frozenset[str]] = {kind: frozenset(names.split()) for kind, names in _METHODS.items()}
 # Bases that add no attribute which these sources ask for.
 BARE_BASES = ("ABC", "Generic", "Protocol", "object", "NamedTuple", "Enum", "IntEnum", "StrEnum", "Flag", "EnumMeta")
 ENUMS = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
@@ -75,6 +53,7 @@ class Names(Expressions):
     """Scopes, classes and attributes; what statements do is the business of Interpreter."""
 
     def __init__(self, tree: SourceTree, decisions: Decisions) -> None:
+        super().__init__()
         self.tree = tree
         self.decisions = decisions
         self.stand_ins: dict[str, Value] = {}  # by the dotted name under which the source knows it
@@ -84,7 +63,8 @@ class Names(Expressions):
     def execute(self, statement: ast.stmt, frame: Frame, wanted: str | None = None) -> None:
         raise NotImplementedError
 
-    def name(self, name: str, frame: Frame, place: str) -> Value:
+    def name(self, node: ast.Name, frame: Frame) -> Value:
+        name = node.id
         for names in (frame.locals, frame.closure or {}):
             if name in names:
                 return names[name]
@@ -100,7 +80,7 @@ class Names(Expressions):
             scope = scope.parent
         if name in self.builtins:
             return self.builtins[name]
-        return Unknown(f"the name {name}", place)
+        return Unknown(f"the name {name}", frame.scope.place(node))
 
     def lookup(self, scope: Scope, name: str) -> Value:
         """What the name is bound to at the end of the module or class body, or MISSING."""

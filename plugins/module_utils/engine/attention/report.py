@@ -15,7 +15,7 @@ from ..kernels.terms import KernelFit
 from .answer import Answer, BackendAnswer
 from .recommendation import CheckpointCache, Recommendation
 
-UNCALIBRATED = "the checkpoint asks for an FP8 KV cache and holds no KV scales: vLLM then runs with scale 1.0, which may cost quality"
+UNCALIBRATED = "the checkpoint asks for an FP8 KV cache and holds no KV scales: vLLM runs it with scale 1.0"
 
 
 def report(

@@ -297,7 +297,10 @@ class Selector:
     def explore(self, run: Callable[[], Any]) -> list[Way[Any]]:
         def once() -> Any:
             self.reader.restart()
-            return run()
+            try:
+                return run()
+            except RecursionError as error:
+                raise Unresolved(Unknown("a source that nests this deeply", "")) from error
 
         return self.around.decisions.explore(once)
 
