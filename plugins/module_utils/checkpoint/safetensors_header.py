@@ -89,7 +89,7 @@ def _span(name: str, info: Any) -> tuple[int, int, str]:
 
 def _bits(info: Any) -> int:
     """Of all elements together; the product stays small whatever the numbers in the file are."""
-    if type(info["shape"]) is not list:
+    if not isinstance(info["shape"], list):
         raise TypeError("a shape is not a list")
     bits = BITS[info["dtype"]]
     for dimension in info["shape"]:
@@ -101,7 +101,7 @@ def _bits(info: Any) -> int:
 
 def _size(number: Any) -> int:
     """JSON's true, 1.0, -1 and "1" are no sizes, although Python would count with them."""
-    if type(number) is not int:
+    if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError("a size is not an integer")
     if not 0 <= number <= MAX_SIZE:
         raise ValueError("a size is out of range")

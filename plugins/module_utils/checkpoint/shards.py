@@ -76,7 +76,7 @@ def read_index(index: Mapping[str, Any], name: str = INDEX) -> tuple[dict[str, s
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     if isinstance(total, float):
         total = int(total) if math.isfinite(total) else None
-    return weight_map, total if type(total) is int else None
+    return weight_map, total if isinstance(total, int) and not isinstance(total, bool) else None
 
 
 def is_kv_scale(tensor: str) -> bool:

@@ -76,7 +76,8 @@ def is_whole(data: bytes) -> bool:
     spans = []
     for info in tensors.values():
         begin, stop = info["data_offsets"]
-        if not all(type(number) is int and number >= 0 for number in (begin, stop, *info["shape"])):
+        numbers = (begin, stop, *info["shape"])
+        if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers):
             return False
         if prod(info["shape"]) * BITS[info["dtype"]] != (stop - begin) * 8:
             return False
