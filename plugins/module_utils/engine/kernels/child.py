@@ -30,7 +30,7 @@ REFUSAL = "not supported in this architecture"
 
 @dataclass(frozen=True)
 class Versions:
-    """What the interpreter has; triton is None where it cannot be imported."""
+    """What the interpreter has; None where it cannot be imported, "" where nothing tells which version it is."""
 
     triton: str | None
     torch: str | None

@@ -74,25 +74,27 @@ def find(
     for package, version in (("triton", versions.triton), ("torch", versions.torch)):
         if version is None:
             return _among_known(asked, kv_dtypes, f"the environment of {python} has no {package}")
+    if not (versions.triton and versions.torch):
+        cache_dir = None  # an upgrade could not be told from what was measured before
+    words = f"compiled with {f'triton {versions.triton}' if versions.triton else 'a triton of unknown version'}"
     found: dict[str, Found] = {}
     if cache_dir is not None:
         for kv_dtype in kv_dtypes:
             before = cache.read(cache_dir, asked.key(kv_dtype, versions))
             if before is not None:
-                found[kv_dtype] = Found("compiled", before, f"compiled with triton {versions.triton}")
+                found[kv_dtype] = Found("compiled", before, words)
     missing = [kv_dtype for kv_dtype in kv_dtypes if kv_dtype not in found]
     if missing:
         fresh = measure(python, asked.file, asked.call, asked.shape, asked.target, missing, run)
         keep_in = None if check else cache_dir
-        found.update({dtype: _keep(asked.key(dtype, versions), each, keep_in) for dtype, each in fresh.items()})
+        found.update({dtype: _keep(each, words, asked.key(dtype, versions), keep_in) for dtype, each in fresh.items()})
     return found
 
 
-def _keep(key: Mapping[str, object], fresh: Measured | str, cache_dir: Path | None) -> Found:
+def _keep(fresh: Measured | str, words: str, key: Mapping[str, object], cache_dir: Path | None) -> Found:
     """Keep what was measured, where it is to be kept; a cache that cannot be written costs time, not the answer."""
     if isinstance(fresh, str):
         return Found("unknown", None, fresh)
-    words = f"compiled with triton {key['triton']}"
     if cache_dir is not None:
         try:
             cache.write(cache_dir, key, fresh)
@@ -106,9 +108,8 @@ def _among_known(asked: Asked, kv_dtypes: Sequence[str], why: str) -> dict[str, 
     for kv_dtype in kv_dtypes:
         row = known.lookup(asked.sha256, asked.call.literals, asked.shape, kv_dtype, asked.target)
         if row is None:
-            found[kv_dtype] = Found(
-                "unknown", None, f"{why}, and {asked.call.file} is no file that was measured before"
-            )
+            nothing = f"nothing was measured before for this {asked.call.file}, shape and card"
+            found[kv_dtype] = Found("unknown", None, f"{why}, and {nothing}")
         else:
             found[kv_dtype] = Found("known", row.measured, f"{why}; measured before, {row.provenance}")
     return found

@@ -28,13 +28,15 @@ REQUESTS, BLOCKS, PAGE_SIZE, NUM_KV_SPLITS = 2, 64, 16, 4
 
 
 def version_of(package: str) -> str | None:
-    """The installed version, or None where the package cannot be imported."""
+    """The installed version, or None where the package cannot be imported; "" where nothing tells the version."""
     if importlib.util.find_spec(package) is None:
         return None
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "without metadata"
+        # PyTorch's own builds of triton are distributed under another name.
+        names = importlib.metadata.packages_distributions().get(package, [])
+        return " ".join(f"{name} {importlib.metadata.version(name)}" for name in sorted(set(names)))
 
 
 class Capability(NamedTuple):

@@ -10,6 +10,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels import child, program
@@ -122,6 +123,26 @@ def test_a_measurement_is_kept_by_all_that_it_depends_on(
         edit(site_packages / BACKEND_FILE, "cache.size(1)", "16")
     ask(capability, shape, python=python)
     assert processes.compilations == (1 if what == "nothing" else 2)
+
+
+def test_a_triton_under_another_distribution_name_has_its_version(ask: Ask, own_packages: Path) -> None:
+    metadata = next(own_packages.glob("triton-*.dist-info")).rename(own_packages / "pytorch_triton-4.1.dist-info")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: pytorch-triton\nVersion: 4.1\n")
+    (metadata / "top_level.txt").write_text("triton\n")
+    (only,) = ask(dtypes=("fp8",), python=str(own_packages.parents[2] / "bin" / "python"))
+    assert only.reason.endswith("(compiled with triton pytorch-triton 4.1)")
+
+
+def test_what_a_triton_without_a_version_compiled_is_not_kept(
+    ask: Ask, own_packages: Path, processes: Processes, tmp_path: Path
+) -> None:
+    rmtree(next(own_packages.glob("triton-*.dist-info")))
+    for _twice in range(2):
+        (only,) = ask(dtypes=("fp8",), python=str(own_packages.parents[2] / "bin" / "python"))
+        assert only.fits is True
+        assert only.reason.endswith("(compiled with a triton of unknown version)")
+    assert processes.compilations == 2
+    assert not (tmp_path / "cache").exists()
 
 
 def test_check_mode_answers_alike_and_keeps_nothing(ask: Ask, tmp_path: Path, processes: Processes) -> None:

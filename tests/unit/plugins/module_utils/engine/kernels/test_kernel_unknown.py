@@ -17,6 +17,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels.t
 from simulation.decode_kernels import KERNEL_FILE, Processes
 
 Ask = Callable[..., list[KernelFit]]
+NOTHING = f"nothing was measured before for this {KERNEL_FILE}, shape and card"
 VERSIONS = '{"triton": "3.7.1", "torch": "2.13.0"}\n'
 LAUNCH = {"kernel": "_stage1", "num_stages": 2, "num_warps": 4, "shared_memory_bytes": 102_400}
 
@@ -113,13 +114,13 @@ def test_an_environment_without_triton_or_torch(
 ) -> None:
     rmtree(own_packages / package)
     python = str(own_packages.parents[2] / "bin" / "python")
-    reason = f"the environment of {python} has no {package}, and {KERNEL_FILE} is no file that was measured before"
+    reason = f"the environment of {python} has no {package}, and {NOTHING}"
     assert unknown(ask(python=python)) == reason
     assert processes.compilations == 0
 
 
 def test_without_an_interpreter_nothing_is_run(ask: Ask, processes: Processes) -> None:
-    expected = f"no interpreter of the engine was named, and {KERNEL_FILE} is no file that was measured before"
+    expected = f"no interpreter of the engine was named, and {NOTHING}"
     assert unknown(ask(python=None)) == expected
     assert processes.commands == []
 
