@@ -91,6 +91,19 @@ options:
   attention_backend:
     description: Value of C(--attention-backend), which leaves vLLM no other choice, for example V(TRITON_MLA).
     type: str
+  kv_cache:
+    description:
+      - What RV(decision) is to bring about. V(auto) takes the recommendation, V(model_dtype) wants files that ask for no
+        quantized KV cache by themselves, V(checkpoint) leaves them as published.
+    type: str
+    choices: [auto, model_dtype, checkpoint]
+    default: auto
+  kv_cache_dtype:
+    description:
+      - A value of C(--kv-cache-dtype) that is insisted on; V(auto) for the recommendation.
+      - The task fails when no backend serves it.
+    type: str
+    default: auto
   environment:
     description: Environment of the service, for the variables that the checks read, such as C(VLLM_BATCH_INVARIANT).
     type: dict
@@ -249,6 +262,31 @@ recommended_by:
   returned: success
   type: str
   sample: "bfloat16: the model's own dtype; TRITON_MLA serves it."
+decision:
+  description: What to do about the checkpoint's wish for a KV-cache dtype, with O(kv_cache).
+  returned: when the checkpoint's files or their contents are given
+  type: dict
+  contains:
+    kv_cache_dtype:
+      description: What to pass as C(--kv-cache-dtype).
+      type: str
+      sample: bfloat16
+    must_patch:
+      description:
+        - Whether the files have to be edited as well (M(blackwell.serving.quant_config_patch) with
+          C(kv_cache=model_dtype)); otherwise they are as published.
+      type: bool
+    stored_as:
+      description: The dtype that the cache then has; null for the model's own, which no file states.
+      type: str
+      sample: bfloat16
+    why:
+      description: The reason, in a sentence.
+      type: str
+    decided_by:
+      description: Place in the checkpoint that the reason is about, as C(file#pointer).
+      type: str
+      sample: config.json#/quantization_config/kv_cache_scheme
 alternatives:
   description: Smaller dtypes that were rejected, each with C(kv_cache_dtype) and C(why).
   returned: success
@@ -280,6 +318,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.docum
     places_below,
     read_documents,
 )
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.kv_cache_decision import WANTED, decide
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import rules_of_installation
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.shards import count_kv_scales
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.answer import Answer, ask
@@ -312,10 +351,10 @@ def tell(module: AnsibleModule) -> dict[str, Any]:
         return unknown_until("install", params["site_packages"] or params["python"])
     engine = locate(params["python"], params["site_packages"])
     capability = parse_capability(params["compute_capability"])
-    known = read_model(module, engine, capability.major)
-    if known is None:
+    contents = read_checkpoint(module)
+    if contents is None and params["model"] is None:
         return unknown_until("fetch", f"{params['path']}/config.json")
-    model, checkpoint = known
+    model, checkpoint = read_model(module, engine, capability.major, contents)
     question = Question(
         capability=capability,
         model=model,
@@ -331,30 +370,50 @@ def tell(module: AnsibleModule) -> dict[str, Any]:
     answer.notes += distribution.notes
     kernels = look_at_kernels(module, engine, question, answer)
     recommendation = recommend(answer, kernels, checkpoint, model.engine_dtype)
+    told = report(answer, kernels, recommendation, checkpoint)
+    if contents is not None:
+        explicit = params["kv_cache_dtype"] if params["kv_cache_dtype"] != "auto" else None
+        decision = decide(
+            contents,
+            rules_of_installation(engine.root),
+            wanted=params["kv_cache"],
+            recommended=explicit or recommendation.kv_cache_dtype,
+            supported=told["supported_kv_cache_dtypes"],
+            compute_capability=None if platform == "cpu" else params["compute_capability"],
+        )
+        told["decision"] = asdict(decision)
     return {
         "vllm_version": distribution.version,
         "distribution": distribution.name,
         "platform": platform,
         "compute_capability": f"{capability.major}.{capability.minor}",
-        **report(answer, kernels, recommendation, checkpoint),
+        **told,
     }
 
 
-def read_model(module: AnsibleModule, engine: EngineFolder, major: int) -> tuple[ModelShape, CheckpointCache] | None:
-    """The model's shape and what its checkpoint says of the KV cache; None in check mode when it is not there yet."""
+def read_checkpoint(module: AnsibleModule) -> Contents | None:
+    """config.json and hf_quant_config.json; None in check mode when they are not there yet, and with a bare shape."""
     params = module.params
-    if params["model"] is not None:
-        return shape_of_facts(params["model"]), cache_of_facts(params["model"])
     folder = Path(params["path"]) if params["path"] is not None else None
     if folder is not None and (holds_checkpoint(folder) or not module.check_mode):
-        contents: Contents = {name: document.value for name, document in read_documents(folder).items()}
-        with places_below(folder):
-            shape, cache = read_contents(contents, engine, major)
-        return shape, replace(cache, has_scales=_any(count_kv_scales(folder)))
+        return {name: document.value for name, document in read_documents(folder).items()}
     if params["config"] is None:
         return None
-    files = {"config.json": params["config"], "hf_quant_config.json": params["hf_quant_config"]}
-    return read_contents(checked_contents(files), engine, major)
+    return checked_contents({"config.json": params["config"], "hf_quant_config.json": params["hf_quant_config"]})
+
+
+def read_model(
+    module: AnsibleModule, engine: EngineFolder, major: int, contents: Contents | None
+) -> tuple[ModelShape, CheckpointCache]:
+    """The model's shape and what its checkpoint says of the KV cache."""
+    if contents is None:
+        return shape_of_facts(module.params["model"]), cache_of_facts(module.params["model"])
+    folder = Path(module.params["path"]) if module.params["path"] is not None else None
+    if folder is None or not holds_checkpoint(folder):
+        return read_contents(contents, engine, major)
+    with places_below(folder):
+        shape, cache = read_contents(contents, engine, major)
+    return shape, replace(cache, has_scales=_any(count_kv_scales(folder)))
 
 
 def read_contents(contents: Contents, engine: EngineFolder, major: int) -> tuple[ModelShape, CheckpointCache]:
@@ -423,6 +482,8 @@ def main() -> None:
             "decode_context_parallel_size": {"type": "int", "default": 1},
             "kv_cache_dtypes": {"type": "list", "elements": "str", "default": []},
             "attention_backend": {"type": "str"},
+            "kv_cache": {"type": "str", "choices": list(WANTED), "default": "auto"},
+            "kv_cache_dtype": {"type": "str", "default": "auto"},
             "environment": {"type": "dict", "default": {}},
             "check_kernels": {"type": "bool", "default": True},
             "cache_dir": {"type": "path"},

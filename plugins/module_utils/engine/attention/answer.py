@@ -53,6 +53,15 @@ class Answer:
     unanswered: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    def serving(self, kv_cache_dtype: str) -> list[str]:
+        """The backend that serves the dtype; several where the host decides between them and each would."""
+        chosen = self.selected.get(kv_cache_dtype)
+        if chosen is not None:
+            return [chosen]
+        asked = {each.name: each.verdicts[kv_cache_dtype] for each in self.backends if kv_cache_dtype in each.verdicts}
+        open_choice = kv_cache_dtype in self.unanswered and all(verdict.serves for verdict in asked.values())
+        return list(asked) if open_choice else []
+
     def backend(self, name: str) -> BackendAnswer:
         """The backend's answer, a new one when it is asked for first."""
         for each in self.backends:

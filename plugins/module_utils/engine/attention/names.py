@@ -162,6 +162,8 @@ class Names(Expressions):
             if name in ("as_version_str", "to_int"):
                 return Native(name, getattr(value, name))
         if name in METHODS.get(type(value), ()):
+            if isinstance(value, dict) and name in ("items", "keys", "values"):
+                return Native(name, lambda: list(getattr(value, name)()))
             return Native(name, getattr(value, name), lenient=name in ("append", "extend", "insert", "get"))
         return Unknown(f"the attribute {name} of {type(value).__name__}", place)
 

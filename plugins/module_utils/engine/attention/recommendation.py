@@ -69,10 +69,12 @@ def recommend(
     if model_dtype not in answer.selected and answer.selected.get("auto"):
         text = f"auto: the model's own {model_dtype}, which this engine's --kv-cache-dtype does not take by name."
         return Recommendation("auto", " ".join([text, *_rejections(rejected)]), rejected)
-    left = [dtype for dtype in answer.kv_cache_dtypes if answer.selected.get(dtype) and dtype not in FULL_WIDTH]
+    left = [dtype for dtype in answer.kv_cache_dtypes if answer.serving(dtype) and dtype not in FULL_WIDTH]
     for dtype in left:
         if _obstacle(answer, kernels, dtype) is None:
-            text = f"{dtype}: the only one of the KV-cache dtypes that {answer.selected[dtype]} serves here."
+            text = (
+                f"{dtype}: the only one of the KV-cache dtypes that {' or '.join(answer.serving(dtype))} serves here."
+            )
             return Recommendation(dtype, " ".join([text, *_rejections(rejected)]), rejected)
     return Recommendation(None, " ".join(["No KV-cache dtype can be recommended.", *_rejections(rejected)]), rejected)
 
@@ -91,9 +93,9 @@ def _candidates(answer: Answer, checkpoint: CheckpointCache, model_dtype: str) -
 
 def _obstacle(answer: Answer, kernels: Sequence[KernelFit], dtype: str) -> str | None:
     """Why the dtype cannot be recommended; None when nothing stands in the way."""
-    backend = answer.selected.get(dtype)
     if dtype not in answer.selected:
         return "it was not asked for"
+    backend = next(iter(answer.serving(dtype)), None)
     if backend is None:
         return _no_backend(answer, dtype)
     fit = next((fit for fit in kernels if fit.dtype == dtype and fit.backend == backend), None)
@@ -117,8 +119,9 @@ def _no_backend(answer: Answer, dtype: str) -> str:
 
 
 def _words(answer: Answer, kernels: Sequence[KernelFit], dtype: str, wanted_by: str) -> str:
-    backend = answer.selected[dtype]
-    fit = next((fit for fit in kernels if fit.dtype == dtype and fit.backend == backend and fit.fits), None)
+    serving = answer.serving(dtype)
+    backend = " or ".join(serving)
+    fit = next((fit for fit in kernels if fit.dtype == dtype and fit.backend in serving and fit.fits), None)
     proven = f", and its decode kernel fits: {fit.reason}" if fit is not None else ""
     return f"{dtype}: {wanted_by}; {backend} serves it{proven}."
 

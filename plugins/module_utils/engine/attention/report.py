@@ -23,7 +23,11 @@ def report(
 ) -> dict[str, Any]:
     """Everything but what the caller knows itself (release, distribution, capability)."""
     unfit = {(fit.dtype, fit.backend) for fit in kernels if fit.fits is False}
-    supported = [dtype for dtype, name in answer.selected.items() if name is not None and (dtype, name) not in unfit]
+    supported = [
+        dtype
+        for dtype in answer.selected
+        if (serving := answer.serving(dtype)) and not any((dtype, name) in unfit for name in serving)
+    ]
     return {
         "backends": [_backend(each) for each in answer.backends],
         "selected": dict(answer.selected),

@@ -235,9 +235,11 @@ class Selector:
             self.reader.stand_ins[f"{module}.get_layers_from_vllm_config"] = stand_in
         config = self.reader.call(self.reader.stand_ins["vllm.config.get_current_vllm_config"], [], {}, place)
         try:
-            self.reader.call(function, [config], {}, place)
+            outcome = self.reader.call(function, [config], {}, place)
         except Raised as raised:
             return raised.message or str(raised)
+        if isinstance(outcome, Unknown):
+            raise Unresolved(outcome)
         return None
 
     def facts(self, kv_cache_dtype: str) -> dict[str, Value]:
