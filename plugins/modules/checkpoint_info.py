@@ -258,10 +258,17 @@ quantization:
           type: bool
         declarations:
           description:
-            - Every such key of the checkpoint, each with C(where), C(declared), C(wins) and C(kind), which is V(fp8),
-              V(nvfp4), V(unknown) or V(none).
+            - Every such key of the checkpoint, also those too deep in a block for vLLM to read.
+            - Each has C(where), C(declared), C(wins) and C(kind), which is V(fp8), V(nvfp4), V(unknown) or V(none).
           type: list
           elements: dict
+    refusals:
+      description:
+        - Settings with which this vLLM does not start whatever C(--kv-cache-dtype) says, or only on an attention backend
+          with scales per head. Each has C(where), as file#JSON-pointer, C(why), and C(by_patch), which is true when
+          M(blackwell.serving.quant_config_patch) with C(kv_cache=model_dtype) takes the setting away.
+      type: list
+      elements: dict
       sample:
         declared: {dynamic: false, num_bits: 8, type: float}
         where: config.json#/quantization_config/kv_cache_scheme

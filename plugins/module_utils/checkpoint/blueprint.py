@@ -78,6 +78,9 @@ def _quantization_report(quantization: Quantization, rules: ResolverRules, scale
         "algo": block.algo if block is not None else None,
         "group_size": _group_size(block) if block is not None else None,
         "kv_cache": _kv_cache_report(quantization, scale_tensors),
+        "refusals": [
+            {"where": item.where, "why": item.why, "by_patch": item.by_patch} for item in quantization.refusals
+        ],
     }
 
 

@@ -118,6 +118,7 @@ def test_a_declaration_that_counts_for_nothing_is_shown_as_such(run_module: RunM
             "overrides_flag": False,
             "declarations": [],
         },
+        "refusals": [],
     }
 
 

@@ -108,19 +108,59 @@ def test_a_link_gets_the_mode_as_a_file_and_the_blob_keeps_its_own(run_module: R
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "where", "message"),
     [
-        ("\ufeff{}", "byte order mark"),
-        ('{"quantization_config": ', "is not JSON"),
-        ('{"quantization_config": [1]}', "a list where an object is expected"),
+        ("config.json", "\ufeff{}", "config.json)", "byte order mark"),
+        ("config.json", '{"quantization_config": ', "config.json, line 1, column", "is not JSON"),
+        ("config.json", "", "config.json, line 1, column 1", "is not JSON"),
+        ("config.json", "[]", "config.json#)", "a list where an object is expected"),
+        ("config.json", '{"quantization_config": [1]}', "config.json#/quantization_config)", "a list where an object"),
+        ("config.json", '{"text_config": [1]}', "config.json#/text_config)", "a list where an object is expected"),
+        (
+            "config.json",
+            '{"text_config": {"quantization_config": "FP8"}}',
+            "#/text_config/quantization_config)",
+            "string",
+        ),
+        ("config.json", '{"q": {"a": 1, "a": 2}}', "config.json#/q)", 'the key "a" occurs twice'),
+        ("hf_quant_config.json", "\ufeff{}", "hf_quant_config.json)", "byte order mark"),
+        ("hf_quant_config.json", "[]", "hf_quant_config.json#)", "a list where an object is expected"),
+        ("hf_quant_config.json", '{"quantization": [1]}', "hf_quant_config.json#/quantization)", "a list where"),
+        ("hf_quant_config.json", '{"producer": "modelopt"}', "hf_quant_config.json#/producer)", "a string where"),
+        ("hf_quant_config.json", '{"quantization": {"a": 1}, "quantization": {}}', "#)", "occurs twice"),
     ],
 )
-def test_errors_name_the_file(run_module: RunModule, folder: Path, text: str, message: str) -> None:
-    (folder / "config.json").write_text(text)
-    result = run_module("quant_config_patch", {"path": str(folder)})
+@pytest.mark.parametrize("check", [False, True])
+def test_bad_input_is_one_error_with_file_and_pointer_and_nothing_is_written(
+    run_module: RunModule, folder: Path, name: str, text: str, where: str, message: str, check: bool
+) -> None:
+    (folder / name).write_text(text)
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*")}
+    result = run_module("quant_config_patch", {"path": str(folder)}, check=check)
     assert result["failed"]
     assert message in result["msg"]
-    assert str(folder / "config.json") in result["msg"]
+    assert f"({folder}/" in result["msg"]
+    assert where in result["msg"]
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*")} == before
+    info = run_module("checkpoint_info", {"path": str(folder)})
+    assert info["failed"]
+    assert (where in info["msg"]) and (message in info["msg"])
+
+
+def test_the_rules_are_those_of_the_installed_engine(run_module: RunModule, folder: Path, tmp_path: Path) -> None:
+    arguments = {"path": str(folder), "vllm_version": "0.33.0"}
+    engine = tmp_path / "site-packages"
+    assert (
+        "no vLLM is installed" in run_module("quant_config_patch", {**arguments, "site_packages": str(engine)})["msg"]
+    )
+    absent = run_module("quant_config_patch", {**arguments, "site_packages": str(engine)}, check=True)
+    assert absent["changed"]
+    resolver = engine / "vllm" / "utils" / "torch_utils.py"
+    resolver.parent.mkdir(parents=True)
+    resolver.write_text("def resolve(): ...")
+    foretold = run_module("quant_config_patch", {**arguments, "site_packages": str(engine)}, check=True)
+    assert foretold["kv_cache_dtype"]["before"] == "fp8_e4m3"
+    assert any("vllm/utils/torch_utils.py has no table" in note for note in foretold["notes"])
 
 
 def test_a_folder_without_a_checkpoint_fails_outside_check_mode(run_module: RunModule, tmp_path: Path) -> None:

@@ -634,7 +634,8 @@ def test_one_patch_takes_milliseconds(folder: Path) -> None:
     for size, content in (("no", {}), ("a small", {"w": "a"}), ("a 1T model's", tensors)):
         if content:
             index.write_text(json.dumps({"weight_map": content}, indent=2))
-        first, again = [], []
+        first: list[tuple[float, float]] = []
+        again: list[tuple[float, float]] = []
         for _turn in range(7):
             run(folder, "checkpoint")
             for taken in (first, again):
