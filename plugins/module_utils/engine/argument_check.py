@@ -115,12 +115,29 @@ def _judge(
         return
     positionals += extra
     flag = _meant(asked.read, spellings)
-    if flag is not None and flag.deprecated:
+    if flag is not None:
+        _remark(asked, flag, verdict, certain=verdict.certain)
+
+
+def _remark(asked: _Asked, flag: Flag, verdict: Verdict, *, certain: bool) -> None:
+    """What there is to say about a flag that the parser takes."""
+    if flag.deprecated:
         verdict.deprecated.append({"flag": asked.written, "message": flag.deprecated})
-    if flag is not None and flag.name == "--config":
+    if flag.name == "--config":
         verdict.notes.append("what the file of --config adds is not judged")
-    if flag is not None and isinstance(flag.choices, Unknown):
+    if isinstance(flag.choices, Unknown):
         verdict.notes.append(f"the value of {asked.written} is not judged: {flag.choices}")
+    elif flag.nargs != 0 and flag.convert is None:
+        verdict.notes.append(f"the value of {asked.written} is not judged: the engine reads it in a way of its own")
+    for value in _shown(asked) if flag.named else ():
+        if flag.convert is None or flag.convert(value) in (*(flag.named or ()), None):
+            continue
+        complaint = flag.refuses(flag.convert(value)) if flag.refuses else None
+        if complaint and certain:
+            verdict.refused.append(_refusal(asked.written, value, flag.named, complaint))
+        else:
+            known = ", ".join(map(str, flag.named or ()))
+            verdict.notes.append(f"{asked.written} {value} is none of those that this release names ({known})")
 
 
 def _refusal(flag: str | None, value: str | None, choices: list[Any] | None, message: str) -> dict[str, Any]:

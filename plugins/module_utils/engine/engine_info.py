@@ -64,6 +64,8 @@ def _described(flag: Flag) -> dict[str, Any]:
         "default": None if flag.default == "==SUPPRESS==" else plain(flag.default),
         "unknown": [key for key in ("nargs", "choices", "default") if isinstance(getattr(flag, key), Unknown)],
     }
+    if flag.named is not None:
+        described["named_values"] = plain(flag.named)
     if flag.deprecated:
         described["deprecated"] = flag.deprecated
     if flag.conditional:

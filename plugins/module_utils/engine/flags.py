@@ -165,7 +165,19 @@ def _owns_engine(folder: Path) -> bool:
 
 
 def _help() -> Flag:
-    return Flag("--help", ("-h", "--help"), None, "==SUPPRESS==", 0, None, None, False, "argparse")
+    return Flag(
+        name="--help",
+        options=("-h", "--help"),
+        choices=None,
+        default="==SUPPRESS==",
+        nargs=0,
+        convert=None,
+        named=None,
+        refuses=None,
+        deprecated=None,
+        conditional=False,
+        where="argparse",
+    )
 
 
 def _once(lines: list[str]) -> list[str]:

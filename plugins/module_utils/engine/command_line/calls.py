@@ -28,6 +28,10 @@ class _Returned(Exception):
         self.value = value
 
 
+class _Raised(Exception):
+    """The source raises an error there, for certain."""
+
+
 class Calls:
     """Runs the few statements that parsers are filled with.
 
@@ -38,6 +42,7 @@ class Calls:
         self.interpreter = interpreter
         self.uncertain = 0
         self._depth = 0
+        self._raising = False
 
     def expression(self, node: ast.Call, source: Source, scope: Scope) -> Value:
         """The value of a call expression."""
@@ -95,6 +100,31 @@ class Calls:
         finally:
             self._depth -= 1
         return None
+
+    def complaint(self, validator: SourceFunction, value: Value) -> str | None:
+        """The error that a validator of the engine certainly raises about a value; None when it may take it."""
+        self._raising = True
+        try:
+            where = validator.source.where(validator.node)
+            self.run(validator.node.body, validator.source, self._scope(validator, [value], {}, where))  # type: ignore[arg-type]
+        except _Raised as raised:
+            return str(raised)
+        except _Returned:
+            pass
+        finally:
+            self._raising = False
+        return None
+
+    def _raise(self, statement: ast.Raise, source: Source, scope: Scope) -> None:
+        if not self._raising or self.uncertain:
+            return
+        error = statement.exc
+        message = (
+            self.interpreter.evaluate(error.args[0], source, scope)
+            if isinstance(error, ast.Call) and error.args
+            else None
+        )
+        raise _Raised(message if isinstance(message, str) else f"it is refused at {source.where(statement)}")
 
     def _scope(
         self, function: SourceFunction, arguments: Sequence[Value], keywords: dict[str, Value], where: str
@@ -154,7 +184,9 @@ class Calls:
             self.run(statement.body, source, scope)
         elif isinstance(statement, ast.Try):
             self.run([*statement.body, *statement.orelse, *statement.finalbody], source, scope)
-        elif not isinstance(statement, (ast.Pass, ast.Assert, ast.Raise, ast.Global)):
+        elif isinstance(statement, ast.Raise):
+            self._raise(statement, source, scope)
+        elif not isinstance(statement, (ast.Pass, ast.Assert, ast.Global)):
             self._lose(statement, source, scope)
 
     def _lose(self, statement: ast.stmt, source: Source, scope: Scope) -> None:

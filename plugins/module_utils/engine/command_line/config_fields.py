@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .interpreter import Interpreter
 from .operations import UNION
-from .values import External, FieldCall, Instance, Source, SourceClass, Subscript, Unknown, Value
+from .values import External, FieldCall, Instance, Source, SourceClass, SourceFunction, Subscript, Unknown, Value
 
 _NOT_FIELDS = ("typing.ClassVar", "dataclasses.InitVar", "dataclasses.KW_ONLY")
 # pydantic's markers, which leave the type inside them as it is.
@@ -23,12 +24,13 @@ _EMPTY: dict[str, Value] = {"builtins.list": list, "builtins.dict": dict, "built
 
 @dataclass(frozen=True)
 class ConfigField:
-    """A field: its types (a union taken apart), its default, the text below it."""
+    """A field: its types (a union taken apart), its default, the text below it, the methods that check its value."""
 
     name: str
     hints: list[Value]
     default: Value
     description: str
+    validators: list[SourceFunction]
 
 
 class Dataclasses:
@@ -71,7 +73,16 @@ class Dataclasses:
         if isinstance(outer, External) and outer.name in _NOT_FIELDS:
             return None
         default = self._default(owner, statement)
-        return ConfigField(name, self.hints(annotation, owner.source), default, description)
+        hints = self.hints(annotation, owner.source)
+        return ConfigField(name, hints, default, description, list(self._validators(owner, name)))
+
+    def _validators(self, owner: SourceClass, name: str) -> Iterator[SourceFunction]:
+        """The class's methods that pydantic calls with the value of the field alone."""
+        for statement in owner.node.body:
+            if isinstance(statement, ast.FunctionDef) and any(_checks(each, name) for each in statement.decorator_list):
+                found = self.interpreter.names.of_class(owner, statement.name, owner.source.where(statement))
+                if isinstance(found, SourceFunction):
+                    yield found
 
     def _default(self, owner: SourceClass, statement: ast.AnnAssign) -> Value:
         where = owner.source.where(statement)
@@ -131,6 +142,16 @@ class Dataclasses:
                 if value not in found:
                     found.append(value)
         return tuple(found)
+
+
+def _checks(decorator: ast.expr, field: str) -> bool:
+    """`@field_validator("field", ...)`, unless it wraps pydantic's own check."""
+    if not isinstance(decorator, ast.Call) or getattr(decorator.func, "id", "") != "field_validator":
+        return False
+    words = {ast.unparse(word.value) for word in decorator.keywords if word.arg == "mode"}
+    return "'wrap'" not in words and any(
+        isinstance(each, ast.Constant) and each.value == field for each in decorator.args
+    )
 
 
 def _text(following: list[ast.stmt]) -> str:

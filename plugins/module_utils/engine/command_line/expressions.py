@@ -23,6 +23,7 @@ from .values import (
     Subscript,
     Unknown,
     Value,
+    is_spoiled,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .names import Names
 
 Scope = dict[str, Value]
+# Of f"{value}", f"{value!s}" and f"{value!r}".
+_CONVERSIONS: dict[int, Callable[[Value], str]] = {-1: str, ord("s"): str, ord("r"): repr}
 
 
 class Expressions:
@@ -145,12 +148,14 @@ class Expressions:
     def _JoinedStr(self, node: ast.JoinedStr, source: Source, scope: Scope) -> Value:
         text = ""
         for part in node.values:
-            value = self.evaluate(part.value if isinstance(part, ast.FormattedValue) else part, source, scope)
-            if isinstance(part, ast.FormattedValue) and (part.conversion != -1 or part.format_spec is not None):
-                return Unknown("a formatted text cannot be told", source.where(node))
-            if not isinstance(value, (str, int, float)):
+            if not isinstance(part, ast.FormattedValue):
+                text += str(self.evaluate(part, source, scope))
+                continue
+            value = self.evaluate(part.value, source, scope)
+            known = isinstance(value, (str, int, float, list, tuple)) and not is_spoiled(value)
+            if not known or part.format_spec is not None or part.conversion not in _CONVERSIONS:
                 return value if isinstance(value, Unknown) else Unknown("the text cannot be told", source.where(node))
-            text += str(value)
+            text += _CONVERSIONS[part.conversion](value)
         return text
 
     def _BinOp(self, node: ast.BinOp, source: Source, scope: Scope) -> Value:

@@ -15,6 +15,8 @@ from .conversions import Conversion
 from .interpreter import Interpreter
 from .values import SPOILED, External, Native, SourceClass, SourceFunction, Subscript, Unknown, Value
 
+# Not a keyword of argparse: what the engine asks of the value once it is a field's.
+VALIDATORS = "validators"
 BOOLEAN_OPTIONAL = External("argparse.BooleanOptionalAction")
 _LITERAL = External("typing.Literal")
 _HUMAN_READABLE = ("human_readable_int", "human_readable_int_or_auto")
@@ -145,6 +147,7 @@ class FieldOptions:
             reason = unknown or Unknown(rules.unknown or "")
             return {**keywords, "choices": reason, "nargs": reason, "type": reason, "action": reason}
         keywords.update(self._of_hints(each.name, hints, rules))
+        keywords[VALIDATORS] = each.validators
         if None in hints and not _contains(hints, "builtins.bool"):
             keywords["type"] = Conversion("optional_type", keywords["type"])
             if keywords.get("choices"):
@@ -203,7 +206,7 @@ def _of_literal(literal: Subscript, with_text: bool) -> dict[str, Value]:
         reason = next(option for option in options if isinstance(option, Unknown))
         return {"type": reason, "choices": None if with_text else reason}
     kind = External(f"builtins.{type(options[0]).__name__}")
-    return {"type": kind, **({} if with_text else {"choices": sorted(options)})}
+    return {"type": kind, "metavar" if with_text else "choices": sorted(options)}
 
 
 def _of_sequence(hint: Value, kind: str, options: FieldOptions) -> dict[str, Value]:

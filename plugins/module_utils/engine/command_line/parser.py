@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conversions import converter
-from .field_options import BOOLEAN_OPTIONAL
+from .field_options import BOOLEAN_OPTIONAL, VALIDATORS
 from .interpreter import Interpreter
-from .values import SPOILED, Native, Recorder, SourceClass, Unknown, Value
+from .values import SPOILED, Native, Recorder, SourceClass, Unknown, Value, is_spoiled
 
 _DEPRECATED = re.compile(r"\bdeprecated and\b|\bis deprecated\b|^\W*deprecated\b", re.IGNORECASE)
 # How many values an action of argparse takes, where it is not the option's own nargs.
@@ -33,6 +33,8 @@ class Flag:
     default:     what it is when it is not given, or Unknown
     nargs:       0 for a switch, None for one value, or argparse's "?", "*", "+", a number, Unknown
     convert:     what the text of a value becomes before it is compared; None: cannot be told
+    named:       the values that the release names where it takes others as well, or None
+    refuses:     the engine's complaint about a value that its parser takes, or None; None: it has no such check
     deprecated:  what the engine says about its end, or None
     conditional: whether the engine may leave it out
     where:       file and line that add it
@@ -44,6 +46,8 @@ class Flag:
     default: Value
     nargs: Value
     convert: Callable[[str], Any] | None
+    named: list[Value] | None
+    refuses: Callable[[Any], str | None] | None
     deprecated: str | None
     conditional: bool
     where: str
@@ -110,11 +114,22 @@ class Parser(Recorder):
             choices=choices,
             default=default,
             nargs=nargs,
-            convert=converter(kind, self._interpreter) if takes else None,
+            # The engine's own actions convert on their own.
+            convert=None if not takes or isinstance(action, SourceClass) else converter(kind, self._interpreter),
+            named=_named(keywords),
+            refuses=self._refuses(keywords) if choices is None else None,
             deprecated=_deprecated(keywords),
             conditional=self._interpreter.calls.uncertain > 0,
             where=where,
         )
+
+    def _refuses(self, keywords: dict[str, Value]) -> Callable[[Any], str | None] | None:
+        """What the validators of the field behind the option complain about."""
+        validators = keywords.get(VALIDATORS)
+        if not validators or _named(keywords) is None:
+            return None
+        complaint = self._interpreter.calls.complaint
+        return lambda value: next(filter(None, (complaint(each, value) for each in validators)), None)
 
     def _nargs(self, action: Value, keywords: dict[str, Value], where: str) -> Value:
         if action == BOOLEAN_OPTIONAL or (isinstance(action, str) and action in _SWITCHES):
@@ -135,6 +150,12 @@ class Parser(Recorder):
             if name.startswith(prefix)
         )
         return (*names, *_negated(names), *inverses)
+
+
+def _named(keywords: Mapping[str, Value]) -> list[Value] | None:
+    """The values that stand in the help in place of choices."""
+    shown = keywords.get("metavar")
+    return list(shown) if isinstance(shown, list) and not is_spoiled(shown) else None
 
 
 def _negated(names: tuple[str, ...]) -> tuple[str, ...]:
