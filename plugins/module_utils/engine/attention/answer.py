@@ -128,7 +128,7 @@ def _ask_cuda(selector: Selector, answer: Answer, dtype: str) -> None:
         answer.backend(name).verdicts[dtype] = verdict
         if decided or verdict.valid is False:
             continue
-        if verdict.valid is None:
+        if verdict.serves is None:
             open_before += [f"{name}: {what}" for what in verdict.unknown]
             continue
         decided = True

@@ -299,6 +299,8 @@ class Expressions(ABC):
 
     def _generate(self, generators: list[ast.comprehension], frame: Frame) -> Iterable[Frame]:
         first, *rest = generators
+        if first.is_async:
+            raise Unresolved(Unknown("an asynchronous comprehension", frame.scope.place(first.iter)))
         for element in self.iterate(self.evaluate(first.iter, frame), frame.scope.place(first.iter)):
             inner = replace(frame, locals=dict(frame.locals))
             self.assign(first.target, element, inner)

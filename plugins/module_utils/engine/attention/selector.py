@@ -69,7 +69,10 @@ class Verdict:
 
     @property
     def serves(self) -> bool | None:
-        return False if self.later else self.valid
+        """Whether the engine would run with it; None when that is not certain."""
+        if self.later:
+            return False
+        return None if self.valid and self.unknown else self.valid
 
 
 class Selector:
@@ -166,7 +169,12 @@ class Selector:
     def _later(self, name: str, kv_cache_dtype: str) -> tuple[str, ...]:
         backend = self.backend(name)
         place = backend.scope.place(backend.node)
-        implementation = self.reader.call(self.reader.attribute(backend, "get_impl_cls", place), [], {}, place)
+        try:
+            implementation = self.reader.call(self.reader.attribute(backend, "get_impl_cls", place), [], {}, place)
+        except Raised as raised:
+            if raised.stated:
+                return (f"{backend.name}.get_impl_cls: {raised}",)
+            raise
         if not isinstance(implementation, Class):
             raise Unresolved(
                 implementation if isinstance(implementation, Unknown) else Unknown("get_impl_cls()", place)
@@ -303,6 +311,8 @@ class Selector:
                 return run()
             except RecursionError as error:
                 raise Unresolved(Unknown("a source that nests this deeply", "")) from error
+            except Raised as raised:
+                raise Unresolved(Unknown(f"what to do after {raised}", "")) from raised
 
         return self.around.decisions.explore(once)
 
