@@ -12,13 +12,14 @@ import re
 from pathlib import Path
 
 LOCAL = {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
+MOUNTS = Path("/proc/self/mountinfo")
 OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def type_of(path: Path) -> str | None:
     """The type of the mount that holds the path, as `nfs4` or `lustre`; None when the kernel does not say."""
     try:
-        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        lines = MOUNTS.read_text().splitlines()
     except OSError:
         return None
     real = os.path.realpath(path)

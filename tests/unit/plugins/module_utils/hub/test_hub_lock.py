@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.hub import claim as claim_module
+from ansible_collections.blackwell.serving.plugins.module_utils.hub import filesystem as filesystem_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub import lock as lock_module
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.filesystem import is_shared, type_of
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.lock import (
@@ -381,9 +382,6 @@ def test_types_of_file_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         f"30 22 0:5 / {tmp_path}/my\\040data rw,relatime shared:1 - nfs4 server:/x rw\n"
         "31 22 0:6 / /my rw - tmpfs tmpfs rw\n"
     )
-    read_text = Path.read_text
-    monkeypatch.setattr(
-        Path, "read_text", lambda path: read_text(table if str(path) == "/proc/self/mountinfo" else path)
-    )
+    monkeypatch.setattr(filesystem_module, "MOUNTS", table)
     assert (type_of(tmp_path / "my data" / "x"), is_shared(tmp_path / "my data")) == ("nfs4", True)
     assert (type_of(tmp_path / "my datas"), is_shared(tmp_path)) == ("ext4", False)
