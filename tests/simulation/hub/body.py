@@ -91,6 +91,6 @@ def _stay_silent(handler: Handler) -> None:
     """Until the client hangs up, or the Hub stops."""
     deadline = time.monotonic() + STALL_S
     while time.monotonic() < deadline and not handler.hub.stopping.is_set():
-        readable, _, _ = select.select([handler.connection], [], [], 0.05)
+        readable = select.select([handler.connection], [], [], 0.05)[0]
         if readable and not handler.connection.recv(1, socket.MSG_PEEK):
             return
