@@ -22,7 +22,7 @@ import sys
 import time
 import types
 from collections.abc import Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 STARTED = time.perf_counter()
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -32,8 +32,6 @@ PLACES = ("common.cli_args", "launchers.cli_args", "openai.cli_args")
 
 
 class StandIn(types.ModuleType):
-    __path__: ClassVar[list[str]] = []
-
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -48,7 +46,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if wanted else None
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        return StandIn(spec.name)
+        module = StandIn(spec.name)
+        module.__path__ = []
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass

@@ -27,7 +27,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.command_l
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.engine_info import describe
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import locate
-from vllm_sources import RELEASES, sources
+from e2e.vllm_sources import RELEASES, sources
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON")
 pytestmark = [

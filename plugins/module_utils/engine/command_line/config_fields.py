@@ -13,7 +13,18 @@ from dataclasses import dataclass
 
 from .interpreter import Interpreter
 from .operations import UNION
-from .values import External, FieldCall, Instance, Source, SourceClass, SourceFunction, Subscript, Unknown, Value
+from .values import (
+    External,
+    FieldCall,
+    Instance,
+    Source,
+    SourceClass,
+    SourceFunction,
+    Subscript,
+    Unknown,
+    Value,
+    literal_values,
+)
 
 _NOT_FIELDS = ("typing.ClassVar", "dataclasses.InitVar", "dataclasses.KW_ONLY")
 # pydantic's markers, which leave the type inside them as it is.
@@ -130,18 +141,8 @@ class Dataclasses:
                 members = annotation.arguments if origin == UNION.name else (*annotation.arguments, None)
                 return [hint for member in members for hint in self.hints(member, source)]
             if origin == "typing.Literal":
-                return [Subscript(External(origin), self.options(annotation))]
+                return [Subscript(External(origin), literal_values(annotation))]
         return [annotation]
-
-    def options(self, literal: Subscript) -> tuple[Value, ...]:
-        """The values of a Literal, those of nested ones included, each once."""
-        found: list[Value] = []
-        for argument in literal.arguments:
-            nested = isinstance(argument, Subscript) and argument.origin == literal.origin
-            for value in self.options(argument) if nested else (argument,):
-                if value not in found:
-                    found.append(value)
-        return tuple(found)
 
 
 def _checks(decorator: ast.expr, field: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .config_fields import ConfigField, Dataclasses
 from .conversions import Conversion
 from .interpreter import Interpreter
-from .values import SPOILED, External, Native, SourceClass, SourceFunction, Subscript, Unknown, Value
+from .values import SPOILED, External, Native, SourceClass, SourceFunction, Subscript, Unknown, Value, literal_values
 
 # Not a keyword of argparse: what the engine asks of the value once it is a field's.
 VALIDATORS = "validators"
@@ -219,7 +219,7 @@ def _of_sequence(hint: Value, kind: str, options: FieldOptions) -> dict[str, Val
     if isinstance(element, Subscript) and element.origin == External("typing.Union"):
         return {"type": External("builtins.str"), "nargs": nargs}
     if isinstance(element, Subscript) and element.origin == _LITERAL:
-        return {"nargs": nargs, **_of_literal(Subscript(_LITERAL, options.dataclasses.options(element)), False)}
+        return {"nargs": nargs, **_of_literal(Subscript(_LITERAL, literal_values(element)), False)}
     return {"type": element, "nargs": nargs}
 
 

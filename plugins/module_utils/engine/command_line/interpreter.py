@@ -30,6 +30,7 @@ from .values import (
     Subscript,
     Unknown,
     Value,
+    literal_values,
 )
 
 
@@ -97,7 +98,7 @@ class Interpreter(Expressions):
             has_default = bool(arguments) or "default" in keywords
             return FieldCall(default, keywords.get("default_factory"), has_default)
         if name == "typing.get_args" and arguments:
-            return list(arguments[0].arguments) if isinstance(arguments[0], Subscript) else Unknown(name, where)
+            return _arguments_of(arguments[0], where)
         for value in (*arguments, *keywords.values()):
             if isinstance(value, Recorder):
                 value.lost(f"it is given to {name}() ({where})")
@@ -123,3 +124,10 @@ class Interpreter(Expressions):
         if isinstance(value, (SourceClass, SourceFunction, EnumMember)):
             return True
         return value if isinstance(value, Unknown) else Unknown("a condition cannot be told", where)
+
+
+def _arguments_of(value: Value, where: str) -> Value:
+    """typing.get_args()."""
+    if not isinstance(value, Subscript):
+        return Unknown("the arguments of a type cannot be told", where)
+    return literal_values(value) if value.origin == External("typing.Literal") else value.arguments

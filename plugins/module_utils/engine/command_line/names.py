@@ -53,7 +53,9 @@ class Names:
         source = self.tree.source(module)
         if source is None or depth > DEEPEST_CHAIN:
             return Unknown(f"the module {module} is not installed", str(self.tree.root))
-        binding = source.bound.get(name) or source.checked.get(name)
+        # A module with __getattr__ has more at run time than a type checker is told, and other values.
+        told = {} if "__getattr__" in source.bound else source.checked
+        binding = source.bound.get(name) or told.get(name)
         if binding is not None:
             return self.of_binding(source, name, binding, depth)
         for starred in reversed(source.stars) if not name.startswith("_") else ():

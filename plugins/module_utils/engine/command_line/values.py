@@ -166,6 +166,17 @@ class Recorder:
         raise NotImplementedError
 
 
+def literal_values(literal: Subscript) -> tuple[Value, ...]:
+    """The values of a Literal, those of nested ones included, each once."""
+    found: list[Value] = []
+    for argument in literal.arguments:
+        nested = isinstance(argument, Subscript) and argument.origin == literal.origin
+        for value in literal_values(argument) if nested else (argument,):
+            if value not in found:
+                found.append(value)
+    return tuple(found)
+
+
 def is_spoiled(value: Value) -> bool:
     """Whether a value, or something in it that decides what it means, could not be told."""
     if isinstance(value, Unknown):
