@@ -82,7 +82,8 @@ EXAMPLES = r"""
 
 - name: Show which KV-cache dtypes the release knows
   ansible.builtin.debug:
-    msg: "{{ engine.flags['--kv-cache-dtype'].choices }}"
+    msg: >-
+      {{ engine.flags['--kv-cache-dtype'].choices or engine.flags['--kv-cache-dtype'].named_values }}
 """
 
 RETURN = r"""
@@ -147,6 +148,13 @@ flags:
     choices:
       description: The values that it takes; null for any, V(unknown) where reading cannot tell.
       type: raw
+    named_values:
+      description:
+        - The values that the release names for a flag that takes others as well, such as those that plugins register. Up to
+          vLLM 0.32 the KV-cache dtypes are V(choices), from 0.33 they are V(named_values).
+      returned: when the release names some
+      type: list
+      elements: raw
     default:
       description:
         - Its default; null for none, V(unknown) where reading cannot tell. An object is given as the call that
@@ -202,7 +210,9 @@ removed_flags:
       description: The installed flag with the nearest spelling; null when none is near.
       type: str
 refused_values:
-  description: Values in O(arguments) that the engine's parser refuses, and abbreviations that fit more than one flag.
+  description:
+    - Values in O(arguments) that the engine's parser refuses, and abbreviations that fit more than one flag.
+    - Of a flag with C(named_values) also a value that the engine's own check of the configuration refuses.
   returned: success
   type: list
   elements: dict
@@ -248,7 +258,7 @@ unknown_environment:
   elements: dict
   sample:
     - name: VLLM_USE_FLASHINFER_MOE_FP4
-      nearest: VLLM_USE_FLASHINFER_MOE_FP16
+      nearest: VLLM_USE_FLASHINFER_MOE_INT4
   contains:
     name:
       description: The variable.

@@ -76,6 +76,8 @@ class _Asked:
 
 def check(command_line: CommandLine, arguments: Sequence[str]) -> Verdict:
     """What becomes of the arguments that stand behind `vllm serve` or the module of the API server."""
+    if not arguments:
+        return Verdict(certain=not command_line.lost)
     parser = _parser(command_line)
     spellings = {option: flag for flag in command_line.flags.values() for option in flag.options}
     verdict = Verdict(certain=not command_line.lost)

@@ -32,7 +32,7 @@ class EnvironmentNames:
         if self.incomplete:
             return []
         return [
-            {"name": name, "nearest": next(iter(difflib.get_close_matches(name, self.names, 1, 0.8)), None)}
+            {"name": name, "nearest": next(iter(difflib.get_close_matches(name, self.names, 1, 0.85)), None)}
             for name in sorted(asked)
             if name.startswith(PREFIX) and name not in self.names
         ]

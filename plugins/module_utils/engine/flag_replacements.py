@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from .command_line.parser import Flag
 
-_NEAR = 0.75
+_NEAR = 0.82
 OMIT = "Leave it out"
 _OPPOSITE = {"--enable-": "--disable-", "--disable-": "--enable-"}
 

@@ -35,7 +35,7 @@ _EMPTY: dict[str, Value] = {"builtins.list": list, "builtins.dict": dict, "built
 
 @dataclass(frozen=True)
 class ConfigField:
-    """A field: its types (a union taken apart), its default, the text below it, the methods that check its value."""
+    """A field: its types (a union taken apart), its default, the text below it; of text, the methods that check it."""
 
     name: str
     hints: list[Value]
@@ -85,7 +85,8 @@ class Dataclasses:
             return None
         default = self._default(owner, statement)
         hints = self.hints(annotation, owner.source)
-        return ConfigField(name, hints, default, description, list(self._validators(owner, name)))
+        checked = External("builtins.str") in hints
+        return ConfigField(name, hints, default, description, list(self._validators(owner, name)) if checked else [])
 
     def _validators(self, owner: SourceClass, name: str) -> Iterator[SourceFunction]:
         """The class's methods that pydantic calls with the value of the field alone."""

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,11 +50,12 @@ def parse(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
+        reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
         raise ServingError(
-            "the installed engine has a source file that Python cannot read",
+            f"the installed engine has a source file that {reader} cannot read",
             where=f"{path}:{getattr(error, 'lineno', None) or 1}",
             why=getattr(error, "msg", None) or str(error),
-            remedy="Install the engine again; it cannot start with this file",
+            remedy="Install the engine again, or let the task run with the engine's own Python if that one is newer",
         ) from error
 
 
@@ -66,10 +68,10 @@ def _bind(source: Source, body: Sequence[ast.stmt], names: dict[str, Binding], *
         for name, binding in _bindings(source, statement):
             if name == "*" and binding.imported is not None:
                 source.stars.append(binding.imported[0])
-            elif when == "always" or (when == "maybe" and name not in names):
-                names[name] = replace(binding, conditional=when == "maybe")
+            elif when == "always":
+                names[name] = binding
             elif when == "maybe":
-                names[name] = replace(names[name], conditional=True)
+                names[name] = replace(names.get(name, binding), conditional=True)
             else:
                 names.setdefault(name, binding)
         if isinstance(statement, ast.If):
