@@ -150,8 +150,8 @@ flags:
       type: raw
     named_values:
       description:
-        - The values that the release names for a flag that takes others as well, such as those that plugins register. Up to
-          vLLM 0.32 the KV-cache dtypes are V(choices), from 0.33 they are V(named_values).
+        - The values that the release names for a flag that takes others as well, such as those that plugins
+          register. Up to vLLM 0.32 the KV-cache dtypes are V(choices), from 0.33 they are V(named_values).
       returned: when the release names some
       type: list
       elements: raw
