@@ -278,13 +278,15 @@ unknown_until:
   sample: install
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.engine_info import describe
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import exists, locate
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "python": {"type": "path"},
@@ -298,7 +300,7 @@ def main():
     )
     asked = module.params
 
-    def work():
+    def work() -> dict[str, Any]:
         if module.check_mode and not exists(asked["python"], asked["site_packages"]):
             return unknown_until("install", asked["python"] or asked["site_packages"])
         environment = {name: "" if value is None else str(value) for name, value in asked["environment"].items()}
