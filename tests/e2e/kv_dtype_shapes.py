@@ -115,6 +115,22 @@ def quark_shapes() -> Iterator[Contents]:
             yield {"config.json": {**base, "quantization_config": block}}
 
 
+def architecture_shapes() -> Iterator[Contents]:
+    """Architectures and dtypes about which some releases have rules of their own."""
+    for base, quantized in itertools.product(BASES, (False, True)):
+        block = {
+            "quant_method": "modelopt",
+            "quant_algo": "NVFP4",
+            "kv_cache_scheme": STATIC_FP8 if quantized else None,
+        }
+        config = {**base, "quantization_config": block}
+        for dtype in ("bfloat16", "float16"):
+            yield {"config.json": {**config, "dtype": dtype}}
+        for name in ("GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration"):
+            yield {"config.json": {**config, "architectures": [name], "index_topk": 2048}}
+        yield {"config.json": {**config, "architectures": ["Glm5NextForCausalLM"]}}
+
+
 def odd_shapes() -> Iterator[Contents]:
     """Values of another type than vLLM expects, and keys that were deleted."""
     modelopt: dict[str, Any] = {"quant_method": "modelopt", "quant_algo": "NVFP4"}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ask the source text of a vLLM release what it makes of a checkpoint, without torch and without importing vLLM.
 
-    python resolver_of_source.py SITE_PACKAGES  < [[folder, use_mla, flag], ...]  > [answer, ...]
+    python resolver_of_source.py SITE_PACKAGES  < [[folder, use_mla, flag, capability], ...]  > [answer, ...]
 
 The functions and statements that settle the KV-cache dtype are cut out of the release's own files and run here in the
 order in which the engine runs them; what they need of their surroundings are the few stand-ins below. An answer is the
@@ -14,6 +14,7 @@ attention backends with scales per head are valid.
 from __future__ import annotations
 
 import ast
+import contextlib
 import enum
 import fnmatch
 import json
@@ -98,6 +99,8 @@ def name_of(node: ast.stmt) -> str | None:
         return node.name
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
     return None
 
 
@@ -146,7 +149,13 @@ class Engine:
             for name in ("ModelOptFp8Config", "ModelOptNvFp4Config")
         }
 
-    def settle(self, folder: Path, use_mla: bool, flag: str) -> str:
+        self.checks = []
+        for check in ("_reject_mismatched_float_kv_cache", "validate_nvfp4_kv_cache_with_mla"):
+            with contextlib.suppress(StopIteration):  # a release that does not check
+                self.checks.append(source.function("vllm/config/vllm.py", "VllmConfig", check))
+        self.source = source
+
+    def settle(self, folder: Path, use_mla: bool, flag: str, capability: str) -> str:
         config = json.loads((folder / "config.json").read_text())
         hf_config = types.SimpleNamespace(**config)
         if isinstance(config.get("text_config"), dict):
@@ -164,7 +173,41 @@ class Engine:
         this._normalize_quantization_config = lambda value: self.normalize(this, value)
         block = self.quantization(this)
         dtype = self.resolve(flag, types.SimpleNamespace(hf_config=hf_config))
+        dtype = self.configure(config, dtype, use_mla, capability)
         return self.build_layer(self.method(block or {}, use_mla), dtype, use_mla)
+
+    def configure(self, config: dict[str, Any], dtype: str, use_mla: bool, capability: str) -> str:
+        """What the engine's and the architecture's configuration make of the dtype."""
+        text = types.SimpleNamespace(**config)
+        model_config = types.SimpleNamespace(
+            dtype=f"torch.{config.get('dtype', 'bfloat16')}", use_mla=use_mla, hf_config=text, hf_text_config=text
+        )
+        cache_config = types.SimpleNamespace(cache_dtype=dtype)
+        engine_config = types.SimpleNamespace(
+            cache_config=cache_config, model_config=model_config, parallel_config=Quiet(), speculative_config=None
+        )
+        for check in self.checks:
+            check(engine_config)
+        for architecture in config.get("architectures", []):
+            self.update(architecture, engine_config, capability)
+        return str(cache_config.cache_dtype)
+
+    def update(self, architecture: str, engine_config: Any, capability: str) -> None:
+        """The architecture's own update of the configuration, on a card of this capability."""
+        path = "vllm/model_executor/models/config.py"
+        table = self.source.node(path, "MODELS_CONFIG_MAP").value
+        names = {key.value: value.id for key, value in zip(table.keys, table.values, strict=True)}
+        node = self.source.node(path, names[architecture]) if architecture in names else None
+        if node is None or "cache_config.cache_dtype" not in ast.unparse(node):
+            return
+        platforms = types.ModuleType("vllm.platforms")
+        family = int(capability.split(".")[0]) * 10
+        platforms.current_platform = types.SimpleNamespace(  # type: ignore[attr-defined]
+            is_cuda=lambda: True, is_device_capability_family=lambda number: number == family
+        )
+        sys.modules["vllm.platforms"] = platforms
+        update = self.source.function(path, names[architecture], "verify_and_update_config")
+        update(*([None] if update.__code__.co_argcount == 2 else []), engine_config)
 
     def method(self, block: dict[str, Any], use_mla: bool) -> Any:
         """The quantization method reads its block, and checks it for a layer; the scheme is what the layer asks for."""
@@ -224,9 +267,9 @@ def layer(source: Source) -> list[ast.stmt]:
 def main() -> None:
     engine = Engine(Source(Path(sys.argv[1])))
     answers = []
-    for folder, use_mla, flag in json.load(sys.stdin):
+    for folder, *question in json.load(sys.stdin):
         try:
-            answers.append(engine.settle(Path(folder), use_mla, flag))
+            answers.append(engine.settle(Path(folder), *question))
         except Exception as error:  # whatever vLLM raises is the answer
             answers.append(f"{type(error).__name__}: {error}")
     json.dump(answers, sys.stdout)
