@@ -57,6 +57,32 @@ options:
         source has another shape than any release that is known is named in RV(notes).
       - In check mode, while the folder does not exist yet, O(vllm_version) counts.
     type: path
+  kv_cache_decision:
+    description:
+      - What is known of the engine and wanted of the KV cache. RV(kv_cache_decision) then says which
+        C(--kv-cache-dtype) to pass and whether the files have to be patched.
+      - The decision is about the files as they were published, also where a patch has changed them since.
+    type: dict
+    suboptions:
+      wanted:
+        description: What the KV cache shall be stored in.
+        type: str
+        choices:
+          auto: What O(kv_cache_decision.recommended) says; by the flag alone where that suffices.
+          model_dtype: The model's own dtype, and files that are right by themselves.
+          checkpoint: What the checkpoint was published with.
+        default: auto
+      recommended:
+        description: The KV-cache dtype that M(blackwell.serving.vllm_attention_info) recommends.
+        type: str
+      supported:
+        description:
+          - The KV-cache dtypes that some attention backend serves on the card. One that is not among them is refused.
+        type: list
+        elements: str
+      compute_capability:
+        description: Of the card, for example V(12.0). Without it, any card's is reckoned with.
+        type: str
 seealso:
   - module: blackwell.serving.quant_config_patch
   - module: blackwell.serving.hf_repo_info
@@ -76,6 +102,15 @@ EXAMPLES = r"""
   blackwell.serving.checkpoint_info:
     path: /srv/models/Kimi-K2.5-NVFP4
     site_packages: /opt/vllm/lib/python3.12/site-packages
+
+- name: Decide between the engine's flag and a patch of the files
+  blackwell.serving.checkpoint_info:
+    path: /srv/models/Kimi-K2.5-NVFP4
+    site_packages: /opt/vllm/lib/python3.12/site-packages
+    kv_cache_decision:
+      recommended: "{{ attention.recommended_kv_cache_dtype }}"
+      supported: "{{ attention.supported_kv_cache_dtypes }}"
+      compute_capability: "12.0"
 
 - name: Describe a checkpoint before it is downloaded
   blackwell.serving.checkpoint_info:
@@ -264,8 +299,8 @@ quantization:
           elements: dict
     refusals:
       description:
-        - Settings with which this vLLM does not start whatever C(--kv-cache-dtype) says, or only on an attention backend
-          with scales per head. Each has C(where), as file#JSON-pointer, C(why), and C(by_patch), which is true when
+        - Settings with which this vLLM does not start whatever C(--kv-cache-dtype) says, or only on an attention
+          backend with scales per head. Each has C(where), as file#JSON-pointer, C(why), and C(by_patch), which is true when
           M(blackwell.serving.quant_config_patch) with C(kv_cache=model_dtype) takes the setting away.
       type: list
       elements: dict
@@ -298,6 +333,34 @@ remote_code:
   returned: success
   type: list
   elements: dict
+kv_cache_decision:
+  description: How the wanted KV-cache dtype is reached.
+  returned: when O(kv_cache_decision) is given
+  type: dict
+  sample:
+    kv_cache_dtype: bfloat16
+    must_patch: false
+    stored_as: bfloat16
+    why: the checkpoint asks for fp8_e4m3; --kv-cache-dtype bfloat16 wins over it and leaves the files as they are
+    decided_by: config.json#/quantization_config/kv_cache_scheme
+  contains:
+    kv_cache_dtype:
+      description: The value for C(--kv-cache-dtype).
+      type: str
+    must_patch:
+      description:
+        - Whether the flag does not suffice and M(blackwell.serving.quant_config_patch) has to bring the files to
+          C(kv_cache=model_dtype).
+      type: bool
+    stored_as:
+      description: The dtype that the cache then has; null where it is the model's own and no file states that.
+      type: str
+    why:
+      description: The reason, in one sentence.
+      type: str
+    decided_by:
+      description: The place that the reason is about, as file#JSON-pointer; null where no place says anything.
+      type: str
 notes:
   description: What a person should know besides.
   returned: success
@@ -305,6 +368,7 @@ notes:
   elements: str
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +377,10 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.bluep
     blueprint_of_data,
     blueprint_of_folder,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.documents import holds_checkpoint
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.documents import Contents, holds_checkpoint
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.kv_cache_decision import WANTED, decide
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import published_contents
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import ResolverRules
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
@@ -323,10 +390,28 @@ def describe(module: AnsibleModule) -> dict[str, Any]:
     folder = Path(params["path"]) if params["path"] is not None else None
     rules = asked_rules(params["vllm_version"], params["site_packages"], check_mode=module.check_mode)
     if folder is not None and (holds_checkpoint(folder) or not module.check_mode):
-        return blueprint_of_folder(folder, rules)
+        return blueprint_of_folder(folder, rules) | decision(params["kv_cache_decision"], rules, folder=folder)
     if params["config"] is None:
         return unknown_until("fetch", f"{folder}/config.json")
-    return blueprint_of_data(params["config"], params["hf_quant_config"], params["index"], rules)
+    config, hf_quant_config = params["config"], params["hf_quant_config"]
+    data = {"config.json": config} | ({"hf_quant_config.json": hf_quant_config} if hf_quant_config else {})
+    blueprint = blueprint_of_data(config, hf_quant_config, params["index"], rules)
+    return blueprint | decision(params["kv_cache_decision"], rules, contents=data)
+
+
+def decision(
+    asked: dict[str, Any] | None,
+    rules: ResolverRules,
+    *,
+    folder: Path | None = None,
+    contents: Contents | None = None,
+) -> dict[str, Any]:
+    """The decision about the files as published, those of a folder or those given as data."""
+    if asked is None:
+        return {}
+    if folder is not None:
+        contents = published_contents(folder)
+    return {"kv_cache_decision": asdict(decide(contents or {}, rules, **asked))}
 
 
 def main() -> None:
@@ -338,6 +423,15 @@ def main() -> None:
             "index": {"type": "dict"},
             "vllm_version": {"type": "str"},
             "site_packages": {"type": "path"},
+            "kv_cache_decision": {
+                "type": "dict",
+                "options": {
+                    "wanted": {"type": "str", "choices": list(WANTED), "default": "auto"},
+                    "recommended": {"type": "str"},
+                    "supported": {"type": "list", "elements": "str"},
+                    "compute_capability": {"type": "str"},
+                },
+            },
         },
         required_one_of=[["path", "config"]],
         required_by={"hf_quant_config": "config", "index": "config"},

@@ -168,6 +168,29 @@ def test_check_mode_before_the_download(run_module: RunModule, tmp_path: Path) -
     assert run_module("checkpoint_info", {"path": absent, "config": KIMI}, check=True)["num_layers"] == 61
 
 
+def test_the_decision_is_about_the_files_as_published(run_module: RunModule, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, KIMI, {})
+    asked = {"recommended": "bfloat16", "supported": ["auto", "bfloat16"], "compute_capability": "12.0"}
+    arguments = {"vllm_version": "0.16.0", "kv_cache_decision": asked}
+    published = run_module("checkpoint_info", {**arguments, "path": str(tmp_path)})["kv_cache_decision"]
+    assert published == {
+        "kv_cache_dtype": "bfloat16",
+        "must_patch": False,
+        "stored_as": "bfloat16",
+        "why": "the checkpoint asks for fp8_e4m3; "
+        "--kv-cache-dtype bfloat16 wins over it and leaves the files as they are",
+        "decided_by": "config.json#/quantization_config/kv_cache_scheme",
+    }
+    assert run_module("checkpoint_info", {**arguments, "config": KIMI})["kv_cache_decision"] == published
+    assert run_module("quant_config_patch", {"path": str(tmp_path)})["changed"]
+    assert run_module("checkpoint_info", {**arguments, "path": str(tmp_path)})["kv_cache_decision"] == published
+    refused = run_module(
+        "checkpoint_info", {**arguments, "config": KIMI, "kv_cache_decision": {**asked, "wanted": "checkpoint"}}
+    )
+    assert "no attention backend of this vLLM serves a fp8_e4m3 KV cache" in refused["msg"]
+    assert "kv_cache_decision" not in run_module("checkpoint_info", {"config": KIMI})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
