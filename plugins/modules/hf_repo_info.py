@@ -48,7 +48,9 @@ options:
     default: https://huggingface.co
   token:
     description:
-      - Access token for a private or gated repository. Without the option, E(HF_TOKEN) of the host is used.
+      - Access token for a private or gated repository.
+      - Without the option the host's own is used, by the rules of C(huggingface_hub). That is E(HF_TOKEN), or what
+        C(hf auth login) has stored for the user that the task runs as, unless E(HF_HUB_DISABLE_IMPLICIT_TOKEN) is set.
       - It is sent to the origin of O(endpoint) only, never to another one that the Hub redirects to.
     type: str
   files:
@@ -160,6 +162,7 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.repo_info import repo_info
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.retry import timed
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.token import cleaned, token_of_host
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.transport import Session
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish
 
@@ -174,7 +177,7 @@ def main() -> None:
                 "default": "https://huggingface.co",
                 "fallback": (env_fallback, ["HF_ENDPOINT"]),
             },
-            "token": {"type": "str", "no_log": True, "fallback": (env_fallback, ["HF_TOKEN"])},
+            "token": {"type": "str", "no_log": True},
             "files": {
                 "type": "list",
                 "elements": "str",
@@ -187,7 +190,10 @@ def main() -> None:
     options = module.params
 
     def work() -> dict[str, object]:
-        session = Session(options["endpoint"], options["token"] or None)
+        token = cleaned(options["token"]) or token_of_host(options["endpoint"])
+        if token:
+            module.no_log_values.add(token)
+        session = Session(options["endpoint"], token)
         api = Api(session, options["repo_id"], timed(options["timeout"]))
         return repo_info(api, options["revision"], options["files"])
 

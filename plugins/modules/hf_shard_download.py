@@ -46,6 +46,14 @@ attributes:
   diff_mode:
     support: full
     details: One line for each file that changes, with its size and hash.
+  action:
+    support: full
+    details:
+      - Runs the module in the background on the host and shows per host how far it is. In check mode, and with the
+        task's own C(async), the module runs as it is.
+      - When the play is interrupted, the download goes on on the host; the next run waits for it and says so.
+  async:
+    support: full
   idempotent:
     support: full
     details: With a branch as O(revision), the first run decides about the commit; O(update) decides again.

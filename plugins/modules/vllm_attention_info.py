@@ -93,8 +93,8 @@ options:
     type: str
   kv_cache:
     description:
-      - What RV(decision) is to bring about. V(auto) takes the recommendation, V(model_dtype) wants files that ask for no
-        quantized KV cache by themselves, V(checkpoint) leaves them as published.
+      - What RV(decision) is to bring about. V(auto) takes the recommendation, V(model_dtype) wants files that by
+        themselves ask for no quantized KV cache, V(checkpoint) leaves them as published.
     type: str
     choices: [auto, model_dtype, checkpoint]
     default: auto

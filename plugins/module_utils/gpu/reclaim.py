@@ -84,8 +84,8 @@ def _refuse(cards: Sequence[Card], selection: Selection, exempt: set[int], setti
             f"{len(selection.foreign)} processes on the chosen cards are not ours to end; nothing was touched",
             where=f"GPU {', '.join(map(str, sorted(selection.gpus_of(selection.foreign))))}",
             why="\n" + owner_table(selection.foreign),
-            remedy="Ask their owners, choose other cards with the option gpus (gpu_cleanup_gpus of the role), or add a rule to "
-            "the option allow (gpu_cleanup_allow)",
+            remedy="Ask their owners, choose other cards with the option gpus (gpu_cleanup_gpus of the role), "
+            "or add a rule to the option allow (gpu_cleanup_allow)",
         )
     unreadable = [card for card in cards if card.used_bytes is None and card.index not in exempt]
     if unreadable:

@@ -5,8 +5,8 @@
 # PRIVATE to the collection: may change in any release.
 """What the decode kernels of published vLLM releases need, measured by this probe with triton 3.7.1.
 
-A row is found by the sha256 of the file, never by a version: an edited file is in no row. Each was measured with 8 heads
-for every capability below and for 12.0 with every number of heads below, and the bytes depend on neither;
+A row is found by the sha256 of the file, never by a version: an edited file is in no row. Each was measured with 8
+heads for every capability below and for 12.0 with every number of heads below, and the bytes depend on neither;
 tests/e2e/test_kernel_fit.py measures again.
 """
 
