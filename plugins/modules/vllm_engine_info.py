@@ -302,7 +302,7 @@ def main() -> None:
 
     def work() -> dict[str, Any]:
         if module.check_mode and not exists(asked["python"], asked["site_packages"]):
-            return unknown_until("install", asked["python"] or asked["site_packages"])
+            return unknown_until("install", asked["python"] or asked["site_packages"] or "the engine's environment")
         environment = {name: "" if value is None else str(value) for name, value in asked["environment"].items()}
         return describe(locate(asked["python"], asked["site_packages"]), asked["arguments"], environment)
 

@@ -41,12 +41,12 @@ def locate(python: str | None, site_packages: str | None) -> EngineFolder:
     python: path of the environment's python; it is looked at, never run
     A folder that does not exist or holds no vLLM is a ServingError that names what was searched.
     """
-    if site_packages is not None:
+    if site_packages:
         searched = [Path(site_packages)]
-    elif python is not None:
+    elif python:
         searched = list(folders_of(Path(python)))
     else:
-        raise ServingError("no environment is named", remedy="Give python or site_packages")
+        raise ServingError("no environment is named", remedy=REMEDY)
     for folder in searched:
         if (folder / "vllm" / "__init__.py").is_file():
             return EngineFolder(folder, folder)
@@ -63,7 +63,8 @@ def locate(python: str | None, site_packages: str | None) -> EngineFolder:
 
 def exists(python: str | None, site_packages: str | None) -> bool:
     """Whether what was named is there at all; a module in check mode asks before it reads."""
-    return Path(site_packages or python or "").exists()
+    named = site_packages or python
+    return named is not None and named != "" and Path(named).exists()
 
 
 def folders_of(python: Path) -> Iterator[Path]:

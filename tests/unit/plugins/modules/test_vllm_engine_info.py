@@ -92,11 +92,11 @@ def test_unknown_variables_matter_when_the_engine_is_told_so(
 
 
 def test_before_the_engine_is_installed(run_module: RunModule, tmp_path: Path) -> None:
-    asked = {"python": str(tmp_path / "bin" / "python")}
-    result = run_module("vllm_engine_info", asked, check=True)
-    assert result["unknown_until"] == "install" and not result.get("failed")
-    result = run_module("vllm_engine_info", asked)
-    assert result["failed"] and "vllm_install" in result["msg"]
+    for python in (str(tmp_path / "bin" / "python"), ""):
+        result = run_module("vllm_engine_info", {"python": python}, check=True)
+        assert result["unknown_until"] == "install" and not result.get("failed")
+        result = run_module("vllm_engine_info", {"python": python})
+        assert result["failed"] and "vllm_install" in result["msg"]
 
 
 def test_no_vllm_and_a_broken_one(run_module: RunModule, root: Path, tmp_path: Path) -> None:
