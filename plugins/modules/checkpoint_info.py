@@ -300,7 +300,8 @@ quantization:
     refusals:
       description:
         - Settings with which this vLLM does not start whatever C(--kv-cache-dtype) says, or only on an attention
-          backend with scales per head. Each has C(where), as file#JSON-pointer, C(why), and C(by_patch), which is true when
+          backend with scales per head.
+        - Each has C(where), as file#JSON-pointer, C(why), and C(by_patch), which is true when
           M(blackwell.serving.quant_config_patch) with C(kv_cache=model_dtype) takes the setting away.
       type: list
       elements: dict
