@@ -35,6 +35,11 @@ Converge = Callable[..., Any]
         ('{"vllm_service_trust_remote_code": true}', ["kimi_model_revision", "40"]),
         ('{"vllm_service_extra_args": ["--api-key", "x"]}', ["vllm_service_api_key"]),
         ('{"vllm_service_max_model_len": "1000000000"}', ["1000000000"]),
+        ('{"vllm_service_kv_cache_dtype": "fp8", "kimi_model_kv_cache": "auto"}', ["fp8", "KV cache"]),
+        (
+            '{"vllm_service_extra_args": ["--disable-log-requests"]}',
+            ["--disable-log-requests", "extra_args"],
+        ),
         ('{"vllm_service_tensor_parallel_size": 16}', ["vllm_service_tensor_parallel_size", "16"]),
     ],
 )

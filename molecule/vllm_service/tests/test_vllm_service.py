@@ -110,10 +110,45 @@ def test_an_engine_that_dies_comes_back(host: Host) -> None:
     assert host.run("pgrep --full '^VLLM::EngineCore'").stdout.count("\n") <= 1
 
 
+def test_arguments_that_the_engine_does_not_know_are_refused_while_it_serves(host: Host, converge: Converge) -> None:
+    before = shown(host, "InvocationID")
+    for words in (["--no-such-flag"], ["--disable-log-requests"], ["--dtype", "bf16"]):
+        refused = converge("-e", json.dumps({"vllm_service_extra_args": words, "vllm_service_max_num_seqs": 33}))
+        assert refused.status != 0
+        assert words[0] in refused.error
+        assert refused.changed == []
+    assert shown(host, "InvocationID") == before
+
+
+def test_a_kv_cache_that_no_backend_serves_is_refused_while_it_serves(host: Host, converge: Converge) -> None:
+    """As published, the checkpoint asks for FP8, with which this engine dies at its first request."""
+    before = shown(host, "InvocationID")
+    refused = converge("-e", "kimi_model_kv_cache=checkpoint", "-e", "vllm_service_max_num_seqs=33")
+    assert refused.status != 0
+    assert "no attention backend of this vLLM serves a fp8_e4m3 KV cache on this card" in refused.error
+    assert refused.changed == []
+    assert shown(host, "InvocationID") == before
+
+
+def test_the_flag_alone_does_it_where_the_engine_decides(host: Host, converge: Converge) -> None:
+    """kimi_model_kv_cache: auto asks the engine, names the dtype as an argument and leaves the files as published."""
+    run = converge("-e", "kimi_model_kv_cache=auto", "-e", "vllm_service_max_num_seqs=33")
+    assert run.status == 0, run.output[-3000:]
+    command = host.check_output("tr '\\0' ' ' < /proc/%s/cmdline", shown(host, "MainPID"))
+    assert "--kv-cache-dtype bfloat16 " in command
+    model = "/srv/models/nvidia/Kimi-K2.5-NVFP4"
+    assert json.loads(host.file(f"{model}/hf_quant_config.json").content_string)["quantization"]["kv_cache_quant_algo"]
+    record = json.loads(host.file("/var/lib/blackwell-serving/vllm-kimi/deployment.json").content_string)
+    decision = next(each for each in record["decisions"] if each["name"] == "kv_cache_dtype")
+    assert decision["value"] == "bfloat16"
+    assert [each["value"] for each in decision["rejected"]] == ["fp8_e4m3"]
+    assert converge("-e", "kimi_model_kv_cache=auto", "-e", "vllm_service_max_num_seqs=33").changed == []
+
+
 def test_an_engine_that_dies_while_loading_is_one_error_with_its_own_words(host: Host, converge: Converge) -> None:
-    failed = converge("-e", '{"vllm_service_extra_args": ["--no-such-flag"]}')
+    failed = converge("-e", '{"vllm_service_extra_args": ["--tokenizer", "/srv/no-such-tokenizer"]}')
     assert failed.status != 0
-    assert "--no-such-flag" in failed.error
+    assert "/srv/no-such-tokenizer" in failed.error
     assert converge("-e", "vllm_service_max_num_seqs=33").status == 0
 
 
