@@ -20,6 +20,9 @@ from typing import Any
 os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
 
 
+ORDERED_BY = ("use_mla", "device_capability", "num_heads", "kv_cache_dtype", "head_size")
+
+
 def answer(point: dict[str, Any], every: bool) -> dict[str, Any]:
     import torch
     from vllm.platforms import cuda
@@ -41,15 +44,15 @@ def answer(point: dict[str, Any], every: bool) -> dict[str, Any]:
     config = AttentionSelectorConfig(**{k: v for k, v in asked.items() if k in AttentionSelectorConfig._fields})
     takes = cuda._get_backend_priorities.__wrapped__.__code__.co_varnames
     known = {**asked, "device_capability": capability, "num_heads": 8}
-    order = cuda._get_backend_priorities(
-        **{name: known[name] for name in ("use_mla", "device_capability", "num_heads", "kv_cache_dtype", "head_size") if name in takes}
-    )
+    order = cuda._get_backend_priorities(**{name: known[name] for name in ORDERED_BY if name in takes})
     names = [backend.name for backend in (AttentionBackendEnum if every else order)]
     refusals = {}
     for name in names:
         try:
-            refusals[name] = AttentionBackendEnum[name].get_class().validate_configuration(
-                device_capability=capability, **config._asdict()
+            refusals[name] = (
+                AttentionBackendEnum[name]
+                .get_class()
+                .validate_configuration(device_capability=capability, **config._asdict())
             )
         except Exception as error:
             refusals[name] = f"{type(error).__name__}: {error}"

@@ -112,18 +112,23 @@ class Calls(Names):
             return Unknown(f"{native.name}()", place)
 
     def _instantiate(self, cls: Class, arguments: list[Value], keywords: dict[str, Value], place: str) -> Value:
-        """An object of a class that only holds fields; what a constructor does otherwise is unknown."""
+        """An object of a class with fields or with a constructor that can be followed."""
         if self.is_enum(cls):
             for name in cls.body.names():
                 if arguments and self.lookup(cls.body, name) == arguments[0]:
                     return self.member_of(cls, name, place)
             return Unknown(f"{cls.name}()", place)
+        if self.lookup(cls.body, "__init__") is not MISSING:
+            made = Instance(cls)
+            constructor = self.class_attribute(cls, "__init__", made, place)
+            return (
+                made if self.call(constructor, arguments, keywords, place) is None else Unknown(f"{cls.name}()", place)
+            )
+        lines = cls.node.body
         names = [
-            node.target.id
-            for node in cls.node.body
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+            line.target.id for line in lines if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
         ]
-        if self.lookup(cls.body, "__init__") is not MISSING or len(arguments) > len(names):
+        if len(arguments) > len(names):
             return Unknown(f"{cls.name}()", place)
         return Instance(cls, {**dict(zip(names, arguments, strict=False)), **keywords})
 

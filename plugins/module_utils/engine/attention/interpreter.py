@@ -192,7 +192,7 @@ class Interpreter(Calls):
             raise Unresolved(Unknown(f"the exception {ast.unparse(made)}", place))
         parts = [self.evaluate(part, frame) for part in node.exc.args[:1]] if isinstance(node.exc, ast.Call) else []
         message = "".join("?" if isinstance(part, Unknown) else str(part) for part in parts)
-        raise Raised(kind.name.rpartition(".")[2], message, stated=True)
+        raise Raised(kind.name.rpartition(".")[2], message, stated=True, place=place)
 
     def _exec_with(self, node: ast.With, frame: Frame) -> None:
         for item in node.items:
@@ -246,14 +246,14 @@ class Interpreter(Calls):
     def imported(self, name: str, place: str) -> Module:
         if self.tree.is_engine(name):
             if not self.tree.has_module(name):
-                raise Raised("ModuleNotFoundError", f"No module named '{name}'", stated=True)
+                raise Raised("ModuleNotFoundError", f"No module named '{name}'", stated=True, place=place)
             return Module(name, self.tree.module(name))
         package = name.split(".")[0]
         installed = self.tree.installed(package)
         if installed is None:
             installed = self.truth(Unknown(f"whether the package {package} is installed", place), place)
         if not installed:
-            raise Raised("ModuleNotFoundError", f"No module named '{package}'", stated=True)
+            raise Raised("ModuleNotFoundError", f"No module named '{package}'", stated=True, place=place)
         return Module(name)
 
     def _imported_name(self, module: str, name: str, place: str) -> Value:
@@ -272,7 +272,7 @@ class Interpreter(Calls):
             if raised.kind != "AttributeError":
                 raise
             message = f"cannot import name '{name}' from '{module}'"
-            raise Raised("ImportError", message, stated=True) from raised
+            raise Raised("ImportError", message, stated=True, place=place) from raised
 
 
 def _absolute(node: ast.ImportFrom, scope: Scope) -> str:

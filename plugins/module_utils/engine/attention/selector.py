@@ -132,6 +132,10 @@ class Selector:
         self._import(module)
         return self.around.cls(module, cls)
 
+    def _file_of(self, name: str) -> str:
+        path = self.reader.lookup(self.around.cls(*REGISTRY).body, name)
+        return f"{str(path).rpartition('.')[0].replace('.', '/')}.py"
+
     def _import(self, module: str) -> None:
         """Fail as importing the module would where a package that it imports is not installed."""
         scope = self.around.tree.module(module)
@@ -160,7 +164,7 @@ class Selector:
             reasons = self.reader.call(check, [], keywords, place)
         except Raised as raised:
             if not raised.stated:
-                raise Unresolved(Unknown(str(raised), f"while {name} was asked")) from raised
+                raise Unresolved(Unknown(str(raised), f"{self._file_of(name)}, or what it is based on")) from raised
             return (str(raised),)
         if not isinstance(reasons, list):
             raise Unresolved(reasons if isinstance(reasons, Unknown) else Unknown("a list of reasons", place))
@@ -312,7 +316,7 @@ class Selector:
             except RecursionError as error:
                 raise Unresolved(Unknown("a source that nests this deeply", "")) from error
             except Raised as raised:
-                raise Unresolved(Unknown(f"what to do after {raised}", "")) from raised
+                raise Unresolved(Unknown(f"what to do after {raised}", raised.place)) from raised
 
         return self.around.decisions.explore(once)
 

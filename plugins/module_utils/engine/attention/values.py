@@ -55,10 +55,11 @@ class Raised(Exception):
     Any other (an attribute that is not found) may as well come from what the reader does not see.
     """
 
-    def __init__(self, kind: str, message: str = "", *, stated: bool = False) -> None:
+    def __init__(self, kind: str, message: str = "", *, stated: bool = False, place: str = "") -> None:
         self.kind = kind
         self.message = message
         self.stated = stated
+        self.place = place
         super().__init__(f"{kind}: {message}" if message else kind)
 
 
