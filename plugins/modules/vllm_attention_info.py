@@ -91,19 +91,6 @@ options:
   attention_backend:
     description: Value of C(--attention-backend), which leaves vLLM no other choice, for example V(TRITON_MLA).
     type: str
-  kv_cache:
-    description:
-      - What RV(decision) is to bring about. V(auto) takes the recommendation, V(model_dtype) wants files that by
-        themselves ask for no quantized KV cache, V(checkpoint) leaves them as published.
-    type: str
-    choices: [auto, model_dtype, checkpoint]
-    default: auto
-  kv_cache_dtype:
-    description:
-      - A value of C(--kv-cache-dtype) that is insisted on; V(auto) for the recommendation.
-      - The task fails when no backend serves it.
-    type: str
-    default: auto
   environment:
     description: Environment of the service, for the variables that the checks read, such as C(VLLM_BATCH_INVARIANT).
     type: dict
@@ -262,31 +249,6 @@ recommended_by:
   returned: success
   type: str
   sample: "bfloat16: the model's own dtype; TRITON_MLA serves it."
-decision:
-  description: What to do about the checkpoint's wish for a KV-cache dtype, with O(kv_cache).
-  returned: when the checkpoint's files or their contents are given
-  type: dict
-  contains:
-    kv_cache_dtype:
-      description: What to pass as C(--kv-cache-dtype).
-      type: str
-      sample: bfloat16
-    must_patch:
-      description:
-        - Whether the files have to be edited as well (M(blackwell.serving.quant_config_patch) with
-          C(kv_cache=model_dtype)); otherwise they are as published.
-      type: bool
-    stored_as:
-      description: The dtype that the cache then has; null for the model's own, which no file states.
-      type: str
-      sample: bfloat16
-    why:
-      description: The reason, in a sentence.
-      type: str
-    decided_by:
-      description: Place in the checkpoint that the reason is about, as C(file#pointer).
-      type: str
-      sample: config.json#/quantization_config/kv_cache_scheme
 alternatives:
   description: Smaller dtypes that were rejected, each with C(kv_cache_dtype) and C(why).
   returned: success
@@ -318,7 +280,6 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.docum
     places_below,
     read_documents,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.kv_cache_decision import WANTED, decide
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import rules_of_installation
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.shards import count_kv_scales
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.answer import Answer, ask
@@ -370,24 +331,12 @@ def tell(module: AnsibleModule) -> dict[str, Any]:
     answer.notes += distribution.notes
     kernels = look_at_kernels(module, engine, question, answer)
     recommendation = recommend(answer, kernels, checkpoint, model.engine_dtype)
-    told = report(answer, kernels, recommendation, checkpoint)
-    if contents is not None:
-        explicit = params["kv_cache_dtype"] if params["kv_cache_dtype"] != "auto" else None
-        decision = decide(
-            contents,
-            rules_of_installation(engine.root),
-            wanted=params["kv_cache"],
-            recommended=explicit or recommendation.kv_cache_dtype,
-            supported=told["supported_kv_cache_dtypes"],
-            compute_capability=None if platform == "cpu" else params["compute_capability"],
-        )
-        told["decision"] = asdict(decision)
     return {
         "vllm_version": distribution.version,
         "distribution": distribution.name,
         "platform": platform,
         "compute_capability": f"{capability.major}.{capability.minor}",
-        **told,
+        **report(answer, kernels, recommendation, checkpoint),
     }
 
 
@@ -482,8 +431,6 @@ def main() -> None:
             "decode_context_parallel_size": {"type": "int", "default": 1},
             "kv_cache_dtypes": {"type": "list", "elements": "str", "default": []},
             "attention_backend": {"type": "str"},
-            "kv_cache": {"type": "str", "choices": list(WANTED), "default": "auto"},
-            "kv_cache_dtype": {"type": "str", "default": "auto"},
             "environment": {"type": "dict", "default": {}},
             "check_kernels": {"type": "bool", "default": True},
             "cache_dir": {"type": "path"},
