@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from .question import Question, capacity_with, with_tensor_parallel_size
-from .request import BudgetRequest, Measured
+from .request import BudgetRequest
 
 _SIZES_WITHOUT_CARDS = 8
 _FEWER_SEQUENCES = 64
 _FEWER_BATCHED_TOKENS = 4096
+_UTILIZATIONS = (0.80, 0.85, 0.90, 0.95)
 
 
 def tensor_parallel_sizes(question: Question, length: int, least: int) -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ def _sizes(request: BudgetRequest) -> list[int]:
 
 def alternatives(question: Question, length: int) -> list[dict[str, Any]]:
     """[{change, token_capacity}] for single changes that the engine accepts and that give another number of tokens."""
-    request = _without_measured(question, length)
+    request = _measured_as_asked(question.request, length)
     now = capacity_with(request, length)
     rows = []
     for change, changed in _changes(question, request):
@@ -65,27 +66,27 @@ def alternatives(question: Question, length: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _without_measured(question: Question, length: int) -> BudgetRequest:
-    """The measured terms as given ones: they hold for a change of another term too."""
-    request, measured = question.request, question.request.measured
-    if measured == Measured():
+def _measured_as_asked(request: BudgetRequest, length: int) -> BudgetRequest:
+    """What is not said of the settings of the earlier start was as in the question, whatever is changed of it now."""
+    measured = request.measured
+    if measured.is_empty:
         return request
-    memory = question.memory(request.parallel, length)
-    return replace(
-        request,
-        measured=Measured(),
-        weights_bytes_per_gpu=memory.weights,
-        overhead_bytes_per_gpu=memory.overhead,
-        cuda_graph_bytes_per_gpu=(
-            request.cuda_graph_bytes_per_gpu if measured.cuda_graph_bytes is None else memory.cuda_graphs
-        ),
+    known = replace(
+        measured,
+        gpu_memory_utilization=measured.gpu_memory_utilization or request.utilization,
+        max_model_len=measured.max_model_len or length,
+        max_num_batched_tokens=measured.max_num_batched_tokens or request.max_num_batched_tokens,
+        max_num_seqs=measured.max_num_seqs or request.max_num_seqs,
+        decode_context_parallel_size=measured.decode_context_parallel_size or request.parallel.decode_context,
+        enforce_eager=request.enforce_eager if measured.enforce_eager is None else measured.enforce_eager,
     )
+    return replace(request, measured=known)
 
 
 def _changes(question: Question, request: BudgetRequest) -> Iterator[tuple[str, BudgetRequest]]:
     parallel = request.parallel
     if question.shape is not None:
-        for size in range(2, parallel.tensor + 1):
+        for size in range(1, parallel.tensor + 1):
             if parallel.tensor % size == 0 and size != parallel.decode_context:
                 changed = replace(parallel, decode_context=size)
                 yield f"--decode-context-parallel-size {size}", replace(request, parallel=changed)
@@ -93,10 +94,9 @@ def _changes(question: Question, request: BudgetRequest) -> Iterator[tuple[str, 
         yield f"--kv-cache-dtype {other}", replace(request, kv_cache_dtype=other)
     if request.available_kv_cache_bytes is not None:
         return
-    for utilization in (0.90, 0.95):
-        if abs(utilization - request.utilization) > 0.001:
-            changed_use = replace(request, gpu_memory_utilization=utilization)
-            yield f"--gpu-memory-utilization {utilization:.2f}", changed_use
+    for utilization in _neighbours(request.utilization):
+        changed_use = replace(request, gpu_memory_utilization=utilization)
+        yield f"--gpu-memory-utilization {utilization:.2f}", changed_use
     if (request.max_num_seqs or _FEWER_SEQUENCES + 1) > _FEWER_SEQUENCES:
         yield f"--max-num-seqs {_FEWER_SEQUENCES}", replace(request, max_num_seqs=_FEWER_SEQUENCES)
     if (request.max_num_batched_tokens or _FEWER_BATCHED_TOKENS + 1) > _FEWER_BATCHED_TOKENS:
@@ -104,3 +104,12 @@ def _changes(question: Question, request: BudgetRequest) -> Iterator[tuple[str, 
             f"--max-num-batched-tokens {_FEWER_BATCHED_TOKENS}",
             replace(request, max_num_batched_tokens=_FEWER_BATCHED_TOKENS),
         )
+    if not request.enforce_eager:
+        yield "--enforce-eager", replace(request, enforce_eager=True)
+
+
+def _neighbours(utilization: float) -> list[float]:
+    """The next smaller and the next larger of the usual values."""
+    smaller = [value for value in _UTILIZATIONS if value < utilization - 0.001]
+    larger = [value for value in _UTILIZATIONS if value > utilization + 0.001]
+    return smaller[-1:] + larger[:1]

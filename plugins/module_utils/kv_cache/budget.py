@@ -38,13 +38,13 @@ def compute_budget(request: BudgetRequest) -> Result:
 
     def fitting(length: int) -> int:
         """The longest request by memory alone, with CUDA graphs and workspace for `length`."""
-        return planner.largest_that_fits(question.memory(request.parallel, length).available, WITHOUT_LIMIT)
+        return planner.largest_that_fits(question.memory(length).available, WITHOUT_LIMIT)
 
     largest = _settle(limit.tokens, lambda length: min(fitting(length), limit.tokens)) or 0
     recommended = _settle(question.ceiling, lambda length: recommend(fitting(length), wishes)[0])
     served = request.max_model_len or recommended or question.ceiling
     recommended_because = recommend(fitting(recommended or question.ceiling), wishes)[1]
-    memory = question.memory(request.parallel, served)
+    memory = question.memory(served)
 
     least = request.max_model_len or request.min_model_len or planner.block_size
     capacity = planner.token_capacity(served, max(0, memory.available))

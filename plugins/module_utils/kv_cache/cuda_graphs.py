@@ -5,81 +5,126 @@
 # PRIVATE to the collection: may change in any release.
 """CUDA-graph memory that the engine estimates and subtracts before it sizes the KV cache (from 0.20).
 
-Known for TRITON_MLA, the only dense MLA backend of SM120, from rows measured with vLLM 0.24.0 on an H200; 0 with a
-note for every other backend, until a first start has measured it.
+The engine captures one graph of its largest batch and one more, and takes the first plus 1 MiB or more for each other
+graph. What makes the first one large is the scratch of a decode kernel that splits a request's tokens: float32
+[captured requests, heads of the rank, splits, head size + 1].
 
-TRITON_MLA's decode writes partial results to a float32 scratch [captured requests, heads, splits, kv_lora_rank + 1];
-splits is the next power of two of max_model_len / 512, at most twice the card's multiprocessors; with DCP a rank
-decodes the heads of DCP ranks for 1/DCP of the tokens. The pool keeps the scratch, and 1 MiB per graph. At 64 heads it
-was there twice, at 8 heads once (a guess at the cause: an output that is no small allocation of torch any more is cut
-out of the freed scratch, so that the next layer needs a new one). Measured / by this formula, GiB: 64 heads 33.23 /
-33.16; 8 heads at 262,144, 131,072 and 32,768 tokens 2.17 / 2.16, 2.10 / 2.10, 0.60 / 0.60; with 64 sequences 0.30 /
-0.28; 4 heads at 8,192 tokens 0.18 / 0.16.
+* TRITON_MLA (the only dense MLA backend of SM120): splits is the next power of two of max_model_len / 512, at most
+  twice the card's multiprocessors; with DCP a rank decodes the heads of DCP ranks for 1/DCP of the tokens. From 0.25
+  the engine reserves this scratch for max_num_seqs requests before it captures (_reserve_attn_logits_workspace), and
+  so neither counts it as graphs nor takes it off the KV cache: it comes on top of gpu_memory_utilization.
+* FLASH_ATTN_MLA, and FLASH_ATTN on compute capability 9.x (FlashAttention 3): 32 splits
+  (flash_attn_max_num_splits_for_cuda_graph).
+
+At 64 heads the scratch was there twice, at 8 heads once (a guess at the cause: an output that is no small allocation of
+torch any more is cut out of the freed scratch, so that the next layer needs a new one). Measured with vLLM 0.24.0 on an
+H200 / by this formula, GiB: TRITON_MLA 64 heads 33.23 / 33.16; 8 heads at 262,144, 131,072 and 32,768 tokens 2.17 /
+2.16, 2.10 / 2.10, 0.60 / 0.60; with 64 sequences 0.30 / 0.28; 4 heads at 8,192 tokens 0.18 / 0.16; FLASH_ATTN_MLA 64
+heads 4.13 / 4.11, 4 heads 0.24 / 0.22. Other backends: the middle of seven printed estimates of 0.37 to 2.44 GiB.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .activation_shape import ActivationShape
 from .layer_specs import Parallel
 from .release import EngineRelease
-from .shape import ModelShape
 from .units import MIB, gib
 
 _MIN_TOKENS_PER_SPLIT = 512
+_FLASH_ATTENTION_SPLITS = 32
 _LARGEST_CAPTURE = 512
 _SMALL_ALLOCATION = 10 * MIB  # torch's kMinLargeAlloc
 _MULTIPROCESSORS = {"rtx pro 6000": 188, "h200": 132, "h100": 132, "b200": 148, "b300": 148}
 _MULTIPROCESSORS_OTHERWISE = 188
+_MIB_PER_GRAPH_OTHERWISE = 9
+_RESERVED_FROM = (0, 25)
+_ROCM_FROM = (0, 26)
 
 
 @dataclass(frozen=True)
 class CudaGraphs:
-    """Bytes per card, and the sentence that says where they come from."""
+    """Bytes per card that are subtracted; bytes that come on top of gpu_memory_utilization; where they come from."""
 
     count: int
     because: str
     known: bool = True
+    on_top: int = 0
 
 
 def estimate_cuda_graphs(
-    shape: ModelShape,
+    shape: ActivationShape,
     parallel: Parallel,
     release: EngineRelease,
     *,
     backend: str | None,
+    compute_capability: str | None,
     enforce_eager: bool,
     max_num_seqs: int,
     max_model_len: int,
     card_name: str | None,
+    rocm: bool = False,
 ) -> CudaGraphs:
     """What that release subtracts for this model on one card, as far as it is known."""
+    on_top = 0
+    if backend == "TRITON_MLA" and release.major_minor >= _RESERVED_FROM:
+        on_top = _triton_scratch(shape, parallel, max_num_seqs, max_model_len, card_name)
     if enforce_eager:
-        return CudaGraphs(0, "CUDA graphs: none (enforce_eager).")
-    if not release.subtracts_cuda_graphs:
-        return CudaGraphs(
-            0, f"CUDA graphs: vLLM {release} does not subtract them from the KV cache (from 0.20 it does)."
-        )
-    if backend != "TRITON_MLA" or shape.family != "mla":
+        return CudaGraphs(0, f"CUDA graphs: none (enforce_eager){_beyond(on_top, max_num_seqs)}.", on_top=on_top)
+    if not release.subtracts_cuda_graphs or (rocm and release.major_minor < _ROCM_FROM):
         return CudaGraphs(
             0,
-            f"CUDA graphs: not known for {backend or 'an attention backend that is not given'} and taken as 0; the "
-            "engine will subtract some. Give cuda_graph_bytes_per_gpu, or `measured` after a first start.",
-            known=False,
+            f"CUDA graphs: vLLM {release} does not subtract them from the KV cache (from 0.20 it does"
+            f"{', on ROCm from 0.26' if rocm else ''}).",
         )
     requests = min(max_num_seqs, _LARGEST_CAPTURE)
-    heads = shape.num_attention_heads // parallel.tensor * parallel.decode_context
-    scratch = (
-        requests * heads * _splits(max_model_len // parallel.decode_context, card_name) * (shape.kv_lora_rank + 1) * 4
-    )
     graphs = _captured(min(2 * max_num_seqs, _LARGEST_CAPTURE)) + _captured(requests) - 2
-    output = requests * heads * shape.kv_lora_rank * 2
-    count = scratch * (2 if output >= _SMALL_ALLOCATION else 1) + graphs * MIB
+    heads = shape.num_attention_heads // parallel.tensor * parallel.decode_context
+    per_graph, known = 1, True
+    scratch = 0
+    if backend == "TRITON_MLA":
+        if not on_top:
+            scratch = _triton_scratch(shape, parallel, requests, max_model_len, card_name)
+    elif backend == "FLASH_ATTN_MLA" or (backend == "FLASH_ATTN" and (compute_capability or "").startswith("9.")):
+        scratch = requests * heads * _FLASH_ATTENTION_SPLITS * (shape.value_head_size + 1) * 4
+    else:
+        per_graph, known = _MIB_PER_GRAPH_OTHERWISE, False
+    if requests * heads * shape.value_head_size * 2 >= _SMALL_ALLOCATION:
+        scratch *= 2
+    count = scratch + graphs * per_graph * MIB
+    if not known:
+        return CudaGraphs(
+            count,
+            f"CUDA graphs: not known for {backend or 'an attention backend that is not given'} and taken as "
+            f"{gib(count)}, the middle of what engines printed for others (0.37 to 2.44 GiB). Give "
+            "cuda_graph_bytes_per_gpu, or `measured` after a first start.",
+            known=False,
+        )
     return CudaGraphs(
         count,
-        f"CUDA graphs, estimated: {gib(count)} for TRITON_MLA with {heads} heads per card, max_num_seqs "
-        f"{max_num_seqs:,} and {max_model_len:,} tokens (formula of rows measured with vLLM 0.24.0).",
+        f"CUDA graphs, estimated: {gib(count)} for {backend} with {heads} heads per card, max_num_seqs "
+        f"{max_num_seqs:,} and {max_model_len:,} tokens{_beyond(on_top, max_num_seqs)}.",
+        on_top=on_top,
     )
+
+
+def _beyond(on_top: int, max_num_seqs: int) -> str:
+    """The scratch that no budget of the engine counts."""
+    if not on_top:
+        return ""
+    return (
+        f"; besides, up to {gib(on_top)} of decode scratch for {max_num_seqs:,} requests (max_num_seqs), which this "
+        "release reserves on top of gpu_memory_utilization"
+    )
+
+
+def _triton_scratch(
+    shape: ActivationShape, parallel: Parallel, requests: int, max_model_len: int, card_name: str | None
+) -> int:
+    heads = shape.num_attention_heads // parallel.tensor * parallel.decode_context
+    splits = _splits(max_model_len // parallel.decode_context, card_name)
+    return requests * heads * splits * (shape.kv_lora_rank + 1) * 4
 
 
 def _splits(max_model_len: int, card_name: str | None) -> int:

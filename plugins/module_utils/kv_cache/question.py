@@ -15,9 +15,10 @@ from .block_size import block_size_for
 from .kv_dtype import KVDtype, kv_dtype
 from .layer_specs import Group, LayerSpec, Parallel, check_parallel, groups_of_stages
 from .length import LengthLimit, model_length_limit
+from .measured import Measured
 from .memory import Memory, memory_of
 from .planner import Planner
-from .request import BudgetRequest, Measured
+from .request import BudgetRequest
 from .shape import ModelShape, read_shape
 
 WITHOUT_LIMIT = 1 << 40
@@ -63,8 +64,8 @@ class Question:
         """Raises ServingError for sizes that the engine refuses."""
         return Planner(self._stages(parallel), self.block_size[0], parallel.decode_context, self.request.release)
 
-    def memory(self, parallel: Parallel, length: int) -> Memory:
-        return memory_of(self.request, self.shape, parallel, max_model_len=length, block_size=self.block_size[0])
+    def memory(self, length: int) -> Memory:
+        return memory_of(self.request, max_model_len=length, block_size=self.block_size[0])
 
     def _stages(self, parallel: Parallel) -> list[list[Group]]:
         if self.shape is None:
@@ -81,7 +82,7 @@ def capacity_with(request: BudgetRequest, length: int) -> tuple[int, int] | None
     question = Question(request)
     try:
         planner = question.planner(request.parallel)
-        available = question.memory(request.parallel, length).available
+        available = question.memory(length).available
     except ServingError:
         return None
     return (planner.token_capacity(length, available) if available > 0 else 0), available

@@ -14,18 +14,9 @@ from typing import Any
 from ..errors import ServingError
 from .cards import Card, smallest
 from .layer_specs import Parallel
+from .measured import Measured
 from .release import EngineRelease
-
-
-@dataclass(frozen=True)
-class Measured:
-    """An earlier start of the same service (vllm_service_info's kv_cache). Bytes per card; tokens as printed."""
-
-    weights_bytes: int | None = None
-    cuda_graph_bytes: int | None = None
-    available_bytes: int | None = None
-    gpu_memory_utilization: float | None = None
-    tokens: int | None = None
+from .weights import WeightParts
 
 
 @dataclass(frozen=True)
@@ -33,7 +24,8 @@ class BudgetRequest:
     """One question. Names are vLLM's flags; bytes are per card unless the name says otherwise; None = not given.
 
     max_model_len: tokens, None = choose one. kv_cache_dtype: as the engine resolves it, "auto" = the model's dtype.
-    weights_bytes: of the whole checkpoint. kv_bytes_per_token_per_gpu: for models that the families do not know.
+    weights_bytes: of the whole checkpoint; weight_parts: its tensors, where they can be read.
+    kv_bytes_per_token_per_gpu: for models that the families do not know.
     """
 
     config: Mapping[str, Any]
@@ -50,7 +42,9 @@ class BudgetRequest:
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     enforce_eager: bool = False
+    language_model_only: bool = False
     weights_bytes: int | None = None
+    weight_parts: WeightParts | None = None
     gpu_memory_bytes: int | None = None
     cards: Sequence[Card] = ()
     gpu_memory_utilization: float | None = None
@@ -75,6 +69,10 @@ class BudgetRequest:
         return self.cards[0].name if self.cards else None
 
     @property
+    def is_rocm(self) -> bool:
+        return (self.card_name or "").lower().startswith("amd")
+
+    @property
     def utilization(self) -> float:
         given = self.gpu_memory_utilization
         return self.release.default_gpu_memory_utilization if given is None else given
@@ -95,7 +93,7 @@ class BudgetRequest:
             _at_least(1, name, getattr(self, name))
         for name in ("overhead_bytes_per_gpu", "cuda_graph_bytes_per_gpu", "available_kv_cache_bytes"):
             _at_least(0, name, getattr(self, name))
-        for name in ("weights_bytes", "cuda_graph_bytes", "available_bytes"):
+        for name in ("weights_bytes", "cuda_graph_bytes", "cuda_graph_estimated_bytes", "available_bytes"):
             _at_least(0, f"measured.{name}", getattr(self.measured, name))
         _fraction("gpu_memory_utilization", self.gpu_memory_utilization, above_zero=True)
         _fraction("measured.gpu_memory_utilization", self.measured.gpu_memory_utilization, above_zero=True)

@@ -126,7 +126,7 @@ def test_a_failure_carries_all_facts(run_module: RunModule) -> None:
     )
     assert result["failed"]
     assert "To serve at least one request with the model's max seq len (262144)" in result["msg"]
-    assert "Choose max_model_len 131072" in result["msg"]
+    assert f"Choose max_model_len {result['max_model_len']['recommended']} (at most" in result["msg"]
     assert result["fits"] is False
     assert result["max_model_len"]["requested"] == 262144
     assert result["memory"]["weights"] > 70 << 30

@@ -42,6 +42,25 @@ def kimi(published: Config) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
+def cut_kimi(kimi: dict[str, Any]) -> Config:
+    """cut_kimi("big") -> one of the three measured shapes: Kimi-K2.5 with 3 layers and 64 heads; with the 8 heads and
+    the part of an expert that a rank of eight has ("h8"); a tiny one with 2 layers and 4 heads ("tiny")."""
+    tiny = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 128, "intermediate_size": 256}
+    tiny |= {"moe_intermediate_size": 64, "n_routed_experts": 8, "num_experts_per_tok": 2, "q_lora_rank": 64}
+    changes = {
+        "big": {},
+        "h8": {"num_attention_heads": 8, "num_key_value_heads": 8, "moe_intermediate_size": 256},
+        "tiny": {**tiny, "vocab_size": 320},
+    }
+
+    def read(name: str) -> dict[str, Any]:
+        text = {**kimi["text_config"], "num_hidden_layers": 3, **changes[name]}
+        return {"architectures": ["DeepseekV3ForCausalLM"], **text}
+
+    return read
+
+
+@pytest.fixture(scope="session")
 def ask() -> Ask:
     """ask(config, tp=8, dcp=4, version="0.32.0", ...) -> the budget; a refusal raises ServingError."""
 

@@ -36,10 +36,10 @@ def record(eight_cards: list[Card]) -> dict[str, Any]:
 
 
 def test_the_record(ask: Ask, kimi: dict[str, Any], record: dict[str, Any]) -> None:
-    """178,768 tokens were printed with about 11.7 GiB; the estimate comes within 1 % of both."""
+    """11.7 GiB were left, and 178,768 tokens were printed."""
     budget = ask(kimi, **record)
-    assert budget["memory"]["available_kv_cache"] / GIB == pytest.approx(11.7, rel=0.01)
-    assert budget["kv_cache"]["token_capacity"] == pytest.approx(178_768, rel=0.01)
+    assert f"{budget['memory']['available_kv_cache'] / GIB:.2f}" == "11.70"
+    assert budget["kv_cache"]["token_capacity"] == 178_768
     assert budget["max_model_len"]["recommended"] == 131_072
     assert budget["max_model_len"]["model_limit"] == 262_144
     assert "not divided by tensor parallelism" in budget["explanation"][0]
@@ -187,6 +187,27 @@ def test_newer_releases_subtract_cuda_graphs(ask: Ask, kimi: dict[str, Any], eig
     assert ask(kimi, version="0.24.0", enforce_eager=True, **asked)["memory"]["cuda_graphs"] == 0
     unknown = ask(kimi, version="0.24.0", **{**asked, "compute_capability": None})
     assert any("CUDA graphs: not known" in note for note in unknown["notes"])
+
+
+def test_newer_releases_reserve_the_decode_scratch_on_top(
+    ask: Ask, kimi: dict[str, Any], record: dict[str, Any]
+) -> None:
+    """From 0.25 it is shown beside the graphs' share, and is no longer taken off the KV cache."""
+    asked: dict[str, Any] = {**record, "max_model_len": 131_072}
+    counted, beside = ask(kimi, **{**asked, "version": "0.24.0"}), ask(kimi, **{**asked, "version": "0.33.0"})
+    assert counted["memory"]["cuda_graphs"] / GIB == pytest.approx(2.10, abs=0.01)
+    assert counted["memory"]["beyond_utilization"] == 0
+    assert beside["memory"]["cuda_graphs"] == 100 * MIB
+    assert beside["memory"]["beyond_utilization"] == 1024 * 8 * 256 * 513 * 4
+    line = next(line for line in beside["explanation"] if line.startswith("CUDA graphs"))
+    assert "0.10 GiB for TRITON_MLA" in line
+    assert "4.01 GiB of decode scratch for 1,024 requests (max_num_seqs)" in line
+    for budget in (counted, beside):
+        fewer = next(row for row in budget["alternatives"] if row["change"] == "--max-num-seqs 64")
+        assert fewer["token_capacity"] > budget["kv_cache"]["token_capacity"]
+    assert beside["notes"] == []
+    high = ask(kimi, **{**asked, "version": "0.33.0", "gpu_memory_utilization": 0.97, "max_model_len": 200_000})
+    assert any("may run out of memory while it starts" in note for note in high["notes"])
 
 
 def test_measured_terms_replace_estimates(ask: Ask, kimi: dict[str, Any], record: dict[str, Any]) -> None:

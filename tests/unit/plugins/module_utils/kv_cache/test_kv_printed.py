@@ -94,34 +94,15 @@ def test_rows_of_other_families_are_refused(name: str, ask: Ask, published: Conf
         predict(row, published(row["config"]), ask, row["avail_kv_gib"])
 
 
-def cut_kimi(kimi: dict[str, Any], model: str) -> dict[str, Any]:
-    """The three measured shapes: Kimi-K2.5 with 3 layers and 64 or 8 heads; a tiny one with 2 layers and 4 heads."""
-    text = {**kimi["text_config"], "num_hidden_layers": 3}
-    if model == "h8":
-        text.update(num_attention_heads=8, num_key_value_heads=8)
-    if model == "tiny":
-        text.update(
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            hidden_size=128,
-            intermediate_size=256,
-            moe_intermediate_size=64,
-            n_routed_experts=8,
-            num_experts_per_tok=2,
-            q_lora_rank=64,
-        )
-    return {"architectures": ["DeepseekV3ForCausalLM"], **text}
-
-
 @pytest.mark.parametrize("row", MEASURED, ids=lambda row: str(row["id"]))
-def test_measured_starts_on_an_h200(row: dict[str, Any], ask: Ask, kimi: dict[str, Any]) -> None:
+def test_measured_starts_on_an_h200(row: dict[str, Any], ask: Ask, cut_kimi: Config) -> None:
     common = {
         "version": "0.24.0",
         "kv_cache_dtype": row["kv_cache_dtype"],
         "max_model_len": row["max_model_len"],
         "attention_backend": row["backend"],
     }
-    config = cut_kimi(kimi, row["model"])
+    config = cut_kimi(row["model"])
     config["max_position_embeddings"] = max(262144, row["max_model_len"])
     low, high = (
         ask(config, available_kv_cache_bytes=round((row["available"] + sign * HALF_A_PRINTED_DIGIT) * GIB), **common)
@@ -139,7 +120,6 @@ def test_measured_starts_on_an_h200(row: dict[str, Any], ask: Ask, kimi: dict[st
         enforce_eager=row["enforce_eager"],
         **common,
     )["memory"]
-    if row["backend"] == "TRITON_MLA":
-        assert estimated["cuda_graphs"] / GIB == pytest.approx(row["cuda_graphs"], abs=0.08)
+    assert estimated["cuda_graphs"] / GIB == pytest.approx(row["cuda_graphs"], abs=0.08)
     used = estimated["usable"] / GIB - row["weights"] - row["cuda_graphs"] - row["available"]
     assert estimated["overhead"] / GIB == pytest.approx(used, abs=0.2)
