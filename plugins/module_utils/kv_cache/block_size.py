@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from ..errors import ServingError
-from .family import Family
 from .release import EngineRelease
 
 _DEFAULT = 16
@@ -29,11 +28,17 @@ _PREFERRED = {
     "CPU_ATTN": 128,
     "B12X": 128,
     "HPC_ATTN": 64,
+    "FLASHMLA_SPARSE": 64,
+    "FLASHINFER_MLA_SPARSE": 64,
+    "FLASHINFER_MLA_SPARSE_SM90": 64,
+    "FLASHINFER_MLA_SPARSE_SM120": 64,
+    "FLASH_ATTN_MLA_SPARSE": 64,
 }
+_INDEXER = 64  # get_supported_kernel_block_sizes of DEEPSEEK_V32_INDEXER
 
 
 def block_size_for(
-    asked: int | None, backend: str | None, family: Family, compute_capability: str | None, release: EngineRelease
+    asked: int | None, backend: str | None, family: str, compute_capability: str | None, release: EngineRelease
 ) -> tuple[int, str]:
     """(tokens per block, why). Raises ServingError for a size that is no multiple of 16, and an unknown backend."""
     if asked is not None:
@@ -47,6 +52,8 @@ def block_size_for(
         if backend == "CPU_MLA" and asked != _DEFAULT:
             return _DEFAULT, f"CPU_MLA always runs with {_DEFAULT}, also when --block-size says {asked}"
         return asked, "as given"
+    if family == "mla+dsa" and backend is None:
+        return _INDEXER, "what the engine takes for DEEPSEEK_V32_INDEXER"
     name = backend or _backend_of(family, compute_capability, release)
     if name is None:
         return _DEFAULT, "the engine's default; no attention_backend and no compute_capability given"
@@ -62,9 +69,9 @@ def block_size_for(
     return _PREFERRED[name], f"what the engine takes for {name}"
 
 
-def _backend_of(family: Family, compute_capability: str | None, release: EngineRelease) -> str | None:
+def _backend_of(family: str, compute_capability: str | None, release: EngineRelease) -> str | None:
     """The MLA backend that the engine puts first for a card; None for GQA, whose defaults all take 16."""
-    if family != "mla" or compute_capability is None:
+    if family not in ("mla", "mla+kda") or compute_capability is None:
         return None
     major = compute_capability.split(".")[0]
     if major == "9":

@@ -12,14 +12,31 @@ from typing import Any
 
 from ..errors import ServingError
 
+# Where a composed model keeps its language model, in the order in which they are looked for.
+_LANGUAGE_MODEL = ("text_config", "llm_config", "language_config", "thinker_config")
+# These names are used for other things too: they count if they describe layers.
+_PERHAPS = ("decoder_config", "decoder", "llm")
+
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part that describes the language model: `text_config`, `llm_config`, or the whole."""
-    for name in ("text_config", "llm_config"):
+    """The part that describes the language model: `text_config`, `thinker_config.text_config`, ..., or the whole."""
+    for name in (*_LANGUAGE_MODEL, *_PERHAPS):
         nested = config.get(name)
-        if isinstance(nested, Mapping):
-            return nested
+        if isinstance(nested, Mapping) and (name in _LANGUAGE_MODEL or any(each in nested for each in _LAYER_COUNTS)):
+            return text_config(nested)
     return config
+
+
+_LAYER_COUNTS = (
+    "num_hidden_layers",
+    "num_layers",
+    "n_layers",
+    "n_layer",
+    "layers_block_type",
+    "hybrid_override_pattern",
+    "block_configs",
+    "decoder_layers",
+)
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
@@ -62,3 +79,50 @@ def optional_int(config: Mapping[str, Any], *names: str) -> int | None:
             )
         return value
     return None
+
+
+def flag(config: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """A boolean field; `default` when it is missing or null."""
+    value = config.get(name)
+    return default if value is None else value is True or value == 1
+
+
+def numbers(config: Mapping[str, Any], name: str) -> list[int] | None:
+    """A list of whole numbers, or None when the field is missing or null."""
+    value = config.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, int) for each in value):
+        raise ServingError(
+            f"config.json's {name} is no list of numbers",
+            where=f"config.json#/{name}",
+            why=f"got {str(value)[:80]}",
+            remedy="Give the config.json of the checkpoint as it was published, with no list cut short",
+        )
+    return [int(each) for each in value]
+
+
+def names(config: Mapping[str, Any], name: str) -> list[str] | None:
+    """A list of words, or None when the field is missing or null."""
+    value = config.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise ServingError(
+            f"config.json's {name} is no list of words",
+            where=f"config.json#/{name}",
+            why=f"got {str(value)[:80]}",
+            remedy="Give the config.json of the checkpoint as it was published",
+        )
+    return list(value)
+
+
+def one_per_layer(field: str, entries: int, layers: int) -> None:
+    """Refuse a list that has less than one entry per layer. Raises ServingError."""
+    if entries < layers:
+        raise ServingError(
+            f"config.json's {field} is too short",
+            where=f"config.json#/{field}",
+            why=f"{entries} entries for {layers} layers",
+            remedy="Give the config.json of the checkpoint as it was published, with no list cut short",
+        )

@@ -3,156 +3,97 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE to the collection: may change in any release.
-"""Which kind of KV cache a model has. What is not known here is refused by name, never read as something else.
-
-An MLA model read as GQA would be 28 times too large; a sliding window read as full attention is wrong the other way.
-The architectures are those whose vLLM model class (0.32.0, model_executor/models/registry.py) gives every layer
-the same attention; the MLA model types are the list in transformers_utils/model_arch_config_convertor.py.
-"""
+"""Which kind of KV cache a model has. What is not known here is refused by name, never read as something else."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NoReturn
+from dataclasses import dataclass
+from typing import Any
 
 from ..errors import ServingError
 from .config_fields import architecture_of, text_config
+from .families.architectures import ARCHITECTURES
+from .families.caches import AttentionCache, Layers, StateCache
+from .families.defaults import filled_in
+from .families.refusal import refuse
 
-Family = Literal["gqa", "mla"]
-
-# Every layer holds keys and values of num_key_value_heads for every token.
-_GQA = frozenset(
-    {
-        "ArceeForCausalLM",
-        "ChatGLMForConditionalGeneration",
-        "ChatGLMModel",
-        "CohereForCausalLM",
-        "DbrxForCausalLM",
-        "Ernie4_5ForCausalLM",
-        "Ernie4_5_MoeForCausalLM",
-        "FalconForCausalLM",
-        "GemmaForCausalLM",
-        "Glm4ForCausalLM",
-        "Glm4MoeForCausalLM",
-        "Glm4vForConditionalGeneration",
-        "Glm4vMoeForConditionalGeneration",
-        "GraniteForCausalLM",
-        "GraniteMoeForCausalLM",
-        "GraniteMoeSharedForCausalLM",
-        "InternLM2ForCausalLM",
-        "InternLM3ForCausalLM",
-        "LLaMAForCausalLM",
-        "LlamaForCausalLM",
-        "MiMoForCausalLM",
-        "MiniMaxM2ForCausalLM",
-        "MistralForCausalLM",
-        "MixtralForCausalLM",
-        "NemotronForCausalLM",
-        "OlmoeForCausalLM",
-        "Phi3ForCausalLM",
-        "PhiMoEForCausalLM",
-        "Qwen2ForCausalLM",
-        "Qwen2MoeForCausalLM",
-        "Qwen2VLForConditionalGeneration",
-        "Qwen2_5_VLForConditionalGeneration",
-        "Qwen3ForCausalLM",
-        "Qwen3MoeForCausalLM",
-        "Qwen3VLForConditionalGeneration",
-        "Qwen3VLMoeForConditionalGeneration",
-        "SeedOssForCausalLM",
-        "SolarForCausalLM",
-        "StableLmForCausalLM",
-    }
-)
-
-# Every layer holds one latent vector per token, whatever the number of heads.
-_MLA = frozenset(
-    {
-        "AXK1ForCausalLM",
-        "DeepseekV2ForCausalLM",
-        "DeepseekV3ForCausalLM",
-        "Glm4MoeLiteForCausalLM",
-        "KimiK25ForConditionalGeneration",
-        "KimiVLForConditionalGeneration",
-        "PanguUltraMoEForCausalLM",
-    }
-)
-_MLA_MODEL_TYPES = frozenset({"axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "pangu_ultra_moe"})
-
-# A field that a plain GQA or MLA model does not have -> what its presence means.
-_OTHER_CACHES = {
-    "index_topk": "a sparse attention indexer (DSA)",
-    "sparse_attention_config": "sparse attention",
-    "compress_ratios": "compressed attention states",
-    "linear_attn_config": "linear attention layers (KDA)",
-    "full_attention_interval": "linear attention layers (GDN)",
-    "linear_num_value_heads": "linear attention layers (GDN)",
-    "hybrid_override_pattern": "Mamba layers",
-    "layers_block_type": "layers of several kinds",
-    "mamba_num_heads": "Mamba layers",
-    "mamba_d_state": "Mamba layers",
-    "attention_chunk_size": "chunked attention",
-    "no_rope_layers": "chunked attention",
-    "block_configs": "layers of different shapes (NAS)",
-    "num_kv_shared_layers": "layers that share a cache",
-    "cross_attention_layers": "cross attention",
-    "sliding_window_pattern": "sliding windows",
+# A field that decides the cache -> the families that read it, and what its presence means in any other.
+_DECIDING = {
+    "compress_ratios": ((), "compressed attention states"),
+    "kv_lora_rank": (("mla", "mla+dsa", "mla+kda"), "latent vectors (MLA)"),
+    "index_topk": (("mla+dsa",), "a sparse attention indexer (DSA)"),
+    "sparse_attention_config": ((), "sparse attention"),
+    "linear_attn_config": (("mla+kda",), "linear attention layers (KDA)"),
+    "full_attention_interval": (("gqa+gdn",), "linear attention layers (GDN)"),
+    "linear_num_value_heads": (("gqa+gdn",), "linear attention layers (GDN)"),
+    "hybrid_override_pattern": (("gqa+mamba2",), "Mamba layers"),
+    "layers_block_type": (("gqa+mamba2", "gqa+mamba1"), "layers of several kinds"),
+    "mamba_num_heads": (("gqa+mamba2",), "Mamba layers"),
+    "mamba_d_state": (("gqa+mamba2", "gqa+mamba1"), "Mamba layers"),
+    "attention_chunk_size": (("gqa+chunked",), "chunked attention"),
+    "no_rope_layers": (("gqa+chunked",), "chunked attention"),
+    "block_configs": (("nas", "gqa+mamba2"), "layers of different shapes (NAS)"),
+    "cross_attention_layers": ((), "cross attention"),
+    "hybrid_layer_pattern": (("gqa+sliding",), "layers of several kinds"),
+}
+# SmolLM3 and EXAONE name layers without RoPE, which see everything; MiMo-V2's chunk is its window.
+_MEANS_NOTHING = {
+    ("no_rope_layers", "SmolLM3ForCausalLM"),
+    ("attention_chunk_size", "MiMoV2FlashForCausalLM"),
+    ("attention_chunk_size", "MiMoV2ForCausalLM"),
 }
 
 
-def family_of(config: Mapping[str, Any]) -> Family:
-    """ "mla" or "gqa". Raises ServingError, naming the architecture and what stands in the way, for everything else."""
+@dataclass(frozen=True)
+class FamilyLayers:
+    """name: gqa, gqa+sliding, gqa+chunked, nas, mla, mla+dsa, mla+kda, gqa+gdn, gqa+mamba2, gqa+mamba1, gqa+conv,
+    state or encoder-decoder. layers: what each layer keeps."""
+
+    name: str
+    layers: Layers
+
+
+def read_family(config: Mapping[str, Any]) -> FamilyLayers:
+    """The family and the layers. Raises ServingError, naming the architecture, for everything that is not known."""
     architecture = architecture_of(config)
-    text = text_config(config)
-    if config.get("is_encoder_decoder") is True:
-        refuse(architecture, "it is an encoder-decoder")
-    for field, meaning in _OTHER_CACHES.items():
-        if text.get(field) not in (None, [], {}):
+    text = filled_in(text_config(config))
+    family = ARCHITECTURES.get(architecture)
+    for field, (families, meaning) in _DECIDING.items():
+        if text.get(field) in (None, [], {}) or (field, architecture) in _MEANS_NOTHING:
+            continue
+        if family is None or family.name not in families:
             refuse(architecture, f"{field} in config.json says that it has {meaning}")
     if 0 in (text.get("attn_type_list") or ()):  # MiniMax; 1 is full attention
         refuse(architecture, "attn_type_list in config.json says that it has lightning attention layers")
-    if architecture in _MLA:
-        return _mla(architecture, text)
-    _refuse_windows(architecture, text)
-    if architecture not in _GQA:
+    if family is None:
         refuse(architecture, "its kinds of cache layers are not known to this release")
-    if text.get("kv_lora_rank") is not None:
-        refuse(architecture, "it is known as grouped-query attention, but config.json has kv_lora_rank (MLA)")
-    return "gqa"
+    if config.get("is_encoder_decoder") is True and family.name != "encoder-decoder":
+        refuse(architecture, "it is an encoder-decoder")
+    try:
+        layers = family.read(text)
+    except ServingError as error:
+        if not error.what.startswith("cannot estimate"):
+            raise
+        refuse(architecture, str(error.why))
+    if not any(layers):
+        refuse(architecture, "none of its layers keeps anything")
+    return FamilyLayers(_name(family.name, layers), layers)
 
 
-def _mla(architecture: str, text: Mapping[str, Any]) -> Family:
-    model_type = text.get("model_type")
-    if model_type not in _MLA_MODEL_TYPES:
-        refuse(architecture, f"vLLM does not run model_type {model_type!r} with MLA")
-    if text.get("kv_lora_rank") is None:
-        refuse(architecture, "without kv_lora_rank vLLM does not run it with MLA")
-    return "mla"
+def _name(name: str, layers: Layers) -> str:
+    """A model of the family gqa whose layers slide is gqa+sliding, and one of the other whose layers do not is gqa."""
+    kept = [cache for layer in layers for cache in layer]
+    if name in ("gqa", "gqa+sliding"):
+        slides = any(isinstance(cache, AttentionCache) and cache.window for cache in kept)
+        return "gqa+sliding" if slides else "gqa"
+    if name == "gqa+chunked" and not any(isinstance(cache, AttentionCache) and cache.chunk for cache in kept):
+        return "gqa"
+    if name.endswith(("+gdn", "+mamba2", "+mamba1", "+conv")) and not any(isinstance(c, StateCache) for c in kept):
+        return "gqa"
+    return name
 
 
-def _refuse_windows(architecture: str, text: Mapping[str, Any]) -> None:
-    """vLLM takes sliding_window from the config unless use_sliding_window is false; 0 and null mean none.
-
-    Qwen2 and Qwen3 configs without use_sliding_window have no window (transformers' default for them is false).
-    """
-    default = not str(text.get("model_type")).startswith(("qwen2", "qwen3"))
-    if text.get("sliding_window") and text.get("use_sliding_window", default) is not False:
-        refuse(architecture, f"config.json sets sliding_window to {text['sliding_window']}")
-    kinds = text.get("layer_types")
-    if isinstance(kinds, (list, tuple)):
-        others = sorted({str(kind) for kind in kinds} - {"full_attention"})
-        if others:
-            refuse(architecture, f"layer_types in config.json has {', '.join(others)}")
-
-
-def refuse(what: str, why: str) -> NoReturn:
-    """Raise the one error for a model whose cache this release cannot compute."""
-    raise ServingError(
-        f"cannot estimate {what}",
-        where="config.json",
-        why=why,
-        remedy=(
-            "Give available_kv_cache_bytes and kv_bytes_per_token_per_gpu, both from the log of an earlier start, or "
-            "extend plugins/module_utils/kv_cache/family.py"
-        ),
-    )
+def family_of(config: Mapping[str, Any]) -> str:
+    """The family's name alone."""
+    return read_family(config).name

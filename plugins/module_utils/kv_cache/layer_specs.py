@@ -3,16 +3,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE to the collection: may change in any release.
-"""From a model's shape to what each layer keeps on one card, and to the groups that vLLM allocates together."""
+"""What one layer keeps on one card: its page of a block, and the blocks that a request takes; how layers are divided.
+
+vLLM's names: FullAttentionSpec, SlidingWindowSpec, ChunkedLocalAttentionSpec, MLAAttentionSpec (an indexer's too),
+MambaSpec, CrossAttentionSpec (v1/kv_cache_interface.py).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from ..errors import ServingError
-from .release import EngineRelease
-from .shape import ModelShape
 from .units import ceil_div
+
+Kind = Literal[
+    "full_attention",
+    "sliding_window",
+    "chunked_local_attention",
+    "mla",
+    "mla_indexer",
+    "mamba",
+    "cross_attention",
+    "given",
+]
+# Layers that keep every token, and so take blocks alike.
+KEEP_EVERY_TOKEN: frozenset[str] = frozenset({"full_attention", "mla", "mla_indexer", "given"})
 
 
 @dataclass(frozen=True)
@@ -25,43 +40,6 @@ class Parallel:
     expert: bool = False
 
 
-@dataclass(frozen=True)
-class LayerSpec:
-    """What one layer keeps of one token on one card (vLLM: FullAttentionSpec, MLAAttentionSpec)."""
-
-    kind: str
-    bytes_per_token: int
-
-    def page_bytes(self, block_size: int) -> int:
-        """Bytes of one block of one layer."""
-        return block_size * self.bytes_per_token
-
-    def blocks_per_request(self, length: int, block_size: int, decode_context: int) -> int:
-        """Blocks that a request of `length` tokens takes: every token is kept, 1/DCP of them on each card."""
-        return ceil_div(ceil_div(length, decode_context), block_size)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Layers of one card that share block tables. GQA and MLA models have one group."""
-
-    layers: tuple[LayerSpec, ...]
-
-    def page_bytes(self, block_size: int) -> int:
-        return sum(layer.page_bytes(block_size) for layer in self.layers)
-
-    def blocks_per_request(self, length: int, block_size: int, decode_context: int) -> int:
-        return max(layer.blocks_per_request(length, block_size, decode_context) for layer in set(self.layers))
-
-
-def layer_spec(shape: ModelShape, tensor_parallel_size: int, element_bytes: int) -> LayerSpec:
-    """GQA: a key and a value for max(1, kv_heads // TP) heads. MLA: one vector, whole on every rank."""
-    if shape.family == "mla":
-        return LayerSpec("mla", shape.head_size * element_bytes)
-    kv_heads = max(1, shape.num_key_value_heads // tensor_parallel_size)
-    return LayerSpec("full_attention", kv_heads * 2 * shape.head_size * element_bytes)
-
-
 def layers_of_stages(layers: int, stages: int) -> list[int]:
     """Layers per pipeline stage, as vLLM's get_pp_indices gives them: the rest goes to the stages before the last."""
     counts = [layers // stages] * stages
@@ -70,39 +48,69 @@ def layers_of_stages(layers: int, stages: int) -> list[int]:
     return counts
 
 
-def groups_of_stages(shape: ModelShape, parallel: Parallel, element_bytes: int) -> list[list[Group]]:
-    """The groups of one card of each pipeline stage."""
-    spec = layer_spec(shape, parallel.tensor, element_bytes)
-    return [[Group((spec,) * count)] for count in layers_of_stages(shape.layers, parallel.pipeline)]
+@dataclass(frozen=True)
+class Serving:
+    """What decides a request's blocks besides its length.
+
+    in_flight_tokens: scheduled and not yet settled. state_blocks: of one request in a layer with states; None = one
+    per block of tokens (--mamba-cache-mode all). encoder_tokens: of an encoder-decoder.
+    """
+
+    decode_context: int = 1
+    in_flight_tokens: int = 0
+    state_blocks: int | None = 1
+    drafts: int = 0
+    encoder_tokens: int = 0
 
 
-def check_parallel(shape: ModelShape, parallel: Parallel, element_bytes: int, release: EngineRelease) -> None:
-    """Refuse what the engine refuses: sizes that do not divide. Raises ServingError in the engine's terms."""
-    tp, dcp, heads, kv_heads = (
-        parallel.tensor,
-        parallel.decode_context,
-        shape.num_attention_heads,
-        shape.num_key_value_heads,
-    )
-    if heads % tp:
-        _refuse("tensor_parallel_size", f"{heads} attention heads are not divisible by {tp}")
-    if shape.family == "gqa" and kv_heads % tp and tp % kv_heads:
-        _refuse("tensor_parallel_size", f"{kv_heads} key-value heads and {tp} ranks do not divide one another")
-    if parallel.pipeline > shape.layers:
-        _refuse("pipeline_parallel_size", f"{shape.layers} layers cannot fill {parallel.pipeline} stages")
-    if tp % dcp:
-        _refuse("decode_context_parallel_size", f"tensor_parallel_size {tp} is not divisible by {dcp}")
-    if dcp == 1:
-        return
-    if shape.family == "gqa" and (tp <= kv_heads or dcp > tp // kv_heads or heads // kv_heads % dcp):
-        _refuse(
-            "decode_context_parallel_size",
-            f"with {kv_heads} key-value heads at tensor_parallel_size {tp} the engine allows at most "
-            f"{max(1, tp // kv_heads)}, and it must divide the {heads // kv_heads} query heads per key-value head",
-        )
-    if shape.family == "mla" and element_bytes == 1 and not release.serves_fp8_mla_with_dcp:
-        _refuse("decode_context_parallel_size", f"vLLM {release} has no FP8 KV cache with DCP for MLA (from 0.25)")
+@dataclass(frozen=True)
+class LayerSpec:
+    """What one layer keeps on one card.
 
+    bytes_per_token: of a layer with attention. state_bytes: of one state. window: tokens of a sliding window or chunk.
+    padded_page: bytes that a block takes instead of what it holds. layout: what layers of one spec share besides.
+    """
 
-def _refuse(option: str, why: str) -> None:
-    raise ServingError(f"{option} is impossible for this model", where=option, why=why, remedy=f"Change {option}")
+    kind: Kind
+    block_size: int
+    bytes_per_token: int = 0
+    state_bytes: int = 0
+    window: int = 0
+    padded_page: int | None = None
+    layout: tuple[int, ...] = ()
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one block of one layer."""
+        if self.padded_page is not None:
+            return self.padded_page
+        return self.state_bytes or self.block_size * self.bytes_per_token
+
+    def blocks_per_request(self, length: int, serving: Serving) -> int:
+        """Blocks that a request of `length` tokens takes from this layer's group."""
+        if self.kind == "sliding_window":
+            kept = min(self.window - 1 + serving.in_flight_tokens, length)
+            return ceil_div(kept, self.block_size) + 1
+        if self.kind == "chunked_local_attention":
+            return ceil_div(min(self.window + serving.in_flight_tokens, length), self.block_size)
+        if self.kind == "mamba":
+            if serving.state_blocks is None:
+                return ceil_div(length, self.block_size) + serving.drafts
+            return serving.state_blocks + serving.drafts
+        if self.kind == "cross_attention":
+            return ceil_div(serving.encoder_tokens, self.block_size)
+        return ceil_div(ceil_div(length, serving.decode_context), self.block_size)
+
+    def keeping_every_token(self) -> LayerSpec:
+        """As --disable-hybrid-kv-cache-manager treats a window or a chunk."""
+        if self.kind in ("sliding_window", "chunked_local_attention"):
+            return replace(self, kind="full_attention", window=0)
+        return self
+
+    def same_type(self, other: LayerSpec) -> bool:
+        """Whether two layers take the same blocks of a request (UniformTypeKVCacheSpecs)."""
+        if self.block_size != other.block_size:
+            return False
+        if self.kind in KEEP_EVERY_TOKEN:
+            return other.kind in KEEP_EVERY_TOKEN
+        return self.kind == other.kind and self.window == other.window

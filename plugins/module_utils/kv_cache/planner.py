@@ -6,7 +6,7 @@
 """Groups to blocks to tokens: vLLM's own plan (v1/core/kv_cache_utils.py, get_kv_cache_configs) in plain arithmetic.
 
 A pool of blocks per card; a request takes whole blocks from every group; the pipeline stage with the fewest blocks
-decides for all. The token count that the engine prints is derived from the blocks, and changed its meaning in 0.21.
+decides for all. The token count that the engine prints is derived from the blocks, and changed its meaning in 0.20.1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .layer_specs import Group
+from .grouping import Group
+from .layer_specs import KEEP_EVERY_TOKEN, Serving
 from .release import EngineRelease
 
 
@@ -23,23 +24,28 @@ from .release import EngineRelease
 class Planner:
     """The cache of one model on one set of cards; asked for several lengths and several amounts of memory.
 
-    stages: the groups of one card of each pipeline stage.
+    stages: the groups of one card of each pipeline stage. block_size: of the layers that keep every token.
     """
 
     stages: Sequence[Sequence[Group]]
     block_size: int
-    decode_context: int
+    serving: Serving
     release: EngineRelease
 
     @cached_property
     def bytes_per_block(self) -> int:
         """Bytes that one block takes on the card with the most layers: its widest group's pages."""
-        return max(max(group.page_bytes(self.block_size) for group in groups) for groups in self.stages)
+        return max(max(group.page_bytes for group in groups) for groups in self.stages)
 
-    @property
+    @cached_property
     def bytes_per_token(self) -> int:
-        """Bytes per token that a card holds (with DCP a card holds 1/DCP of a request's tokens)."""
-        return self.bytes_per_block // self.block_size
+        """Bytes that one more token of a long request takes on a card (with DCP a card holds 1/DCP of the tokens).
+
+        Where no layer keeps every token: of the tokens that a window holds.
+        """
+        groups = self.stages[0]
+        growing = [group for group in groups if group.spec.kind in KEEP_EVERY_TOKEN]
+        return sum(self.bytes_per_block // group.spec.block_size for group in growing or groups[:1])
 
     @property
     def held_back_bytes(self) -> int:
@@ -50,20 +56,30 @@ class Planner:
         return max(0, available_bytes // self.bytes_per_block)
 
     def blocks_per_request(self, length: int) -> int:
-        return max(
-            sum(group.blocks_per_request(length, self.block_size, self.decode_context) for group in groups)
-            for groups in self.stages
-        )
+        return max(sum(group.blocks_per_request(length, self.serving) for group in groups) for groups in self.stages)
 
     def bytes_needed(self, length: int) -> int:
-        """Bytes per card for one request of `length` tokens."""
+        """Bytes per card for one request of `length` tokens, as the engine checks it at start."""
+        if self.release.checks_whole_model:
+            return self._first_group_blocks(length) * self._bytes_per_block_of_whole_model
+        if self.release.checks_first_group:
+            return self._first_group_blocks(length) * self.bytes_per_block
         return self.blocks_per_request(length) * self.bytes_per_block
+
+    def _first_group_blocks(self, length: int) -> int:
+        return self.stages[0][0].blocks_per_request(length, self.serving)
+
+    @cached_property
+    def _bytes_per_block_of_whole_model(self) -> int:
+        return max(sum(stage[index].page_bytes for stage in self.stages) for index in range(len(self.stages[0])))
 
     def fits(self, length: int, available_bytes: int) -> bool:
         return self.bytes_needed(length) <= available_bytes - self.held_back_bytes
 
     def first_stage_short(self, length: int, available_bytes: int) -> Planner:
         """The plan of the stage that the engine's error speaks of: the first that is too small."""
+        if self.release.checks_whole_model:
+            return self
         stages = (replace(self, stages=[stage]) for stage in self.stages)
         return next((stage for stage in stages if not stage.fits(length, available_bytes)), self)
 
@@ -86,5 +102,6 @@ class Planner:
         """The number in the engine's line `KV cache size: N tokens` at --max-model-len `length`."""
         if self.release.token_line_is_concurrency:
             return int(self.max_concurrency(length, available_bytes) * length)
-        groups = max(len(stage) for stage in self.stages)
-        return self.num_blocks(available_bytes) // groups * self.block_size * self.decode_context
+        groups = self.stages[0]
+        block = min(group.spec.block_size for group in groups)
+        return self.num_blocks(available_bytes) // len(groups) * block * self.serving.decode_context

@@ -11,15 +11,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..errors import ServingError
+from .batch_defaults import in_flight_batches, max_num_batched_tokens
 from .block_size import block_size_for
-from .kv_dtype import KVDtype, kv_dtype
-from .layer_specs import Group, LayerSpec, Parallel, check_parallel, groups_of_stages
+from .families.caches import AttentionCache, StateCache
+from .grouping import Group, groups_of_stages
+from .kv_dtype import KVDtype, kv_dtype, model_dtype, sparse_kv_dtype
+from .layer_specs import LayerSpec, Parallel, Serving
 from .length import LengthLimit, model_length_limit
 from .measured import Measured
 from .memory import Memory, memory_of
+from .parallel import check_parallel
 from .planner import Planner
 from .request import BudgetRequest
 from .shape import ModelShape, read_shape
+from .specs import CardLayout, card_layout, specs_of_stages
+from .speculative import Draft, read_draft
 
 WITHOUT_LIMIT = 1 << 40
 
@@ -41,7 +47,15 @@ class Question:
 
     @cached_property
     def dtype(self) -> KVDtype:
-        return kv_dtype(self.request.kv_cache_dtype, self.request.config)
+        request = self.request
+        dtype = kv_dtype(request.kv_cache_dtype, request.config, request.release)
+        if self.shape is not None and self.shape.family == "mla+dsa":
+            return sparse_kv_dtype(dtype, request.attention_backend, request.compute_capability)
+        return dtype
+
+    @cached_property
+    def draft(self) -> Draft:
+        return read_draft(self.request.speculative_config, self.request.config)
 
     @cached_property
     def limit(self) -> LengthLimit:
@@ -62,16 +76,72 @@ class Question:
 
     def planner(self, parallel: Parallel) -> Planner:
         """Raises ServingError for sizes that the engine refuses."""
-        return Planner(self._stages(parallel), self.block_size[0], parallel.decode_context, self.request.release)
+        request, serving = self.request, self._serving(parallel)
+        if self.shape is None:
+            given = LayerSpec("given", self.block_size[0], request.kv_bytes_per_token_per_gpu or 0)
+            return Planner([[Group((given,), given)]], self.block_size[0], serving, request.release)
+        check_parallel(self.shape, parallel, self.dtype.element_bytes, request.release)
+        layout = self._layout(self.shape, parallel)
+        stages = specs_of_stages(self.shape, layout, parallel.pipeline, self.draft.layers)
+        groups = groups_of_stages(stages, request.release, hybrid_manager=self._has_hybrid_manager)
+        return Planner(groups, layout.block_size, serving, request.release)
+
+    def _layout(self, shape: ModelShape, parallel: Parallel) -> CardLayout:
+        return card_layout(
+            shape,
+            parallel,
+            self.dtype,
+            self.block_size[0],
+            self.request.release,
+            model_element_bytes=model_dtype(self.request.config).element_bytes,
+            drafts=self.draft.tokens,
+            state_per_block=self._state_blocks is None,
+        )
+
+    @property
+    def _has_hybrid_manager(self) -> bool:
+        """Off by its flag, and for chunked attention by default."""
+        chunks = self.shape is not None and any(
+            isinstance(cache, AttentionCache) and cache.chunk for cache in self.shape.caches
+        )
+        return not (self.request.disable_hybrid_kv_cache_manager or chunks)
+
+    @property
+    def _state_blocks(self) -> int | None:
+        """States that a request keeps in a layer with states; None = one per block of tokens."""
+        request = self.request
+        has_states = self.shape is not None and self.shape.has(StateCache)
+        mode = request.mamba_cache_mode
+        if mode is None and has_states and self.family != "state" and request.release.caches_prefixes_of_hybrids:
+            mode = "align"
+        if mode == "all" and request.release.has_state_per_block:
+            return None
+        return 2 if mode in ("align", "all") else 1
+
+    def _serving(self, parallel: Parallel) -> Serving:
+        request = self.request
+        tokens = max_num_batched_tokens(
+            request.card_bytes,
+            request.card_name,
+            request.release,
+            given=request.max_num_batched_tokens,
+            max_num_seqs=request.max_num_seqs,
+            max_model_len=request.max_model_len or self.limit.tokens,
+        )
+        batches = in_flight_batches(
+            parallel.pipeline, request.release, asynchronous=request.async_scheduling, draft=self.draft.asynchronous
+        )
+        counts_drafts = self._state_blocks is not None or request.release.counts_draft_states
+        return Serving(
+            decode_context=parallel.decode_context,
+            in_flight_tokens=tokens * batches,
+            state_blocks=self._state_blocks,
+            drafts=self.draft.tokens if counts_drafts else 0,
+            encoder_tokens=self.shape.encoder_tokens if self.shape else 0,
+        )
 
     def memory(self, length: int) -> Memory:
         return memory_of(self.request, max_model_len=length, block_size=self.block_size[0])
-
-    def _stages(self, parallel: Parallel) -> list[list[Group]]:
-        if self.shape is None:
-            return [[Group((LayerSpec("given", self.request.kv_bytes_per_token_per_gpu or 0),))]]
-        check_parallel(self.shape, parallel, self.dtype.element_bytes, self.request.release)
-        return groups_of_stages(self.shape, parallel, self.dtype.element_bytes)
 
 
 def capacity_with(request: BudgetRequest, length: int) -> tuple[int, int] | None:

@@ -24,6 +24,7 @@ class EngineRelease:
 
     major_minor: tuple[int, int]
     assumed: bool = False
+    patch: int = 0
 
     def __str__(self) -> str:
         return ".".join(str(part) for part in self.major_minor)
@@ -39,8 +40,71 @@ class EngineRelease:
 
     @property
     def token_line_is_concurrency(self) -> bool:
-        """`KV cache size: N tokens` is concurrency x max_model_len; before, it is the room in cache blocks."""
-        return self.major_minor >= (0, 21)
+        """`KV cache size: N tokens` is concurrency x max_model_len; before 0.20.1 it is the room in cache blocks."""
+        return (*self.major_minor, self.patch) >= (0, 20, 1)
+
+    @property
+    def checks_whole_model(self) -> bool:
+        """The check whether a request fits counts the layers of all pipeline stages on one card."""
+        return self.major_minor < (0, 17)
+
+    @property
+    def checks_first_group(self) -> bool:
+        """The check whether a request fits counts the blocks of the first group only."""
+        return self.major_minor < (0, 19)
+
+    @property
+    def group_size_slack(self) -> float:
+        """Kinds of layers that differ by less than this factor are padded to the larger number."""
+        return 1.5 if self.major_minor >= (0, 18) else 1.25
+
+    @property
+    def pads_attention(self) -> bool:
+        """Pages of attention layers that do not divide the largest are padded to it; before, that is refused."""
+        return self.major_minor >= (0, 24)
+
+    @property
+    def pads_states(self) -> bool:
+        return self.major_minor >= (0, 26)
+
+    @property
+    def windows_take_smallest_block(self) -> bool:
+        """Layers with a window have the smallest block of their kernel, whatever --block-size says."""
+        return (0, 25) <= self.major_minor < (0, 30)
+
+    @property
+    def aligns_hybrids_by_backend(self) -> bool:
+        """Blocks of models with attention and states are multiples of the backend's; before, of 16 or 64 (MLA)."""
+        return self.major_minor >= (0, 20)
+
+    @property
+    def aligns_mla_hybrids_to_128(self) -> bool:
+        return self.major_minor >= (0, 27)
+
+    @property
+    def counts_in_flight_batches(self) -> bool:
+        """Windows reserve room for the tokens of every batch in flight; before, for one batch."""
+        return self.major_minor >= (0, 26)
+
+    @property
+    def caches_prefixes_of_hybrids(self) -> bool:
+        """Prefix caching is on by default for models with states, which then keep two of them per request."""
+        return self.major_minor >= (0, 26)
+
+    @property
+    def runs_v2_runner(self) -> bool:
+        """Model Runner V2 is the default: one batch more is in flight with pipeline parallelism too."""
+        return self.major_minor >= (0, 30)
+
+    @property
+    def has_state_per_block(self) -> bool:
+        """--mamba-cache-mode all."""
+        return self.major_minor < (0, 30)
+
+    @property
+    def counts_draft_states(self) -> bool:
+        """--mamba-cache-mode all keeps the states of drafted tokens besides."""
+        return self.major_minor >= (0, 22)
 
     @property
     def names_cpu_in_errors(self) -> bool:
@@ -74,7 +138,7 @@ def parse_release(version: str | None) -> EngineRelease:
     """
     if version is None or not version.strip():
         return EngineRelease(NEWEST_KNOWN, assumed=True)
-    match = re.match(r"\s*v?(\d+)\.(\d+)(?=\D|$)", version)
+    match = re.match(r"\s*v?(\d+)\.(\d+)(?:\.(\d+))?(?=\D|$)", version)
     if match is None:
         raise ServingError(
             "vllm_version is no version number",
@@ -85,4 +149,4 @@ def parse_release(version: str | None) -> EngineRelease:
     major_minor = (int(match.group(1)), int(match.group(2)))
     if major_minor == (0, 1):
         return EngineRelease(NEWEST_KNOWN, assumed=True)
-    return EngineRelease(major_minor)
+    return EngineRelease(major_minor, patch=int(match.group(3) or 0))

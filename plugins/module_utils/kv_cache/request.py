@@ -41,6 +41,9 @@ class BudgetRequest:
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
+    async_scheduling: bool | None = None
+    disable_hybrid_kv_cache_manager: bool = False
+    mamba_cache_mode: str | None = None
     enforce_eager: bool = False
     language_model_only: bool = False
     weights_bytes: int | None = None
@@ -100,8 +103,14 @@ class BudgetRequest:
         _fraction("headroom", self.headroom, above_zero=False)
         if self.headroom == 1:
             raise ServingError("headroom is impossible", where="headroom", why="1 leaves nothing", remedy="Give less")
+        if self.mamba_cache_mode not in (None, "none", "align", "all"):
+            raise ServingError(
+                "mamba_cache_mode is impossible",
+                where="mamba_cache_mode",
+                why=f"got {self.mamba_cache_mode!r}",
+                remedy="Give none, align or all, or leave it out",
+            )
         self._check_cards()
-        self._check_speculation()
 
     def _check_cards(self) -> None:
         ranks = self.parallel.tensor * self.parallel.pipeline
@@ -111,18 +120,6 @@ class BudgetRequest:
                 where="gpus",
                 why=f"{len(self.cards)} are given",
                 remedy="Lower tensor_parallel_size or pipeline_parallel_size, or give more cards",
-            )
-
-    def _check_speculation(self) -> None:
-        if self.speculative_config is None:
-            return
-        method = self.speculative_config.get("method")
-        if method != "ngram":
-            raise ServingError(
-                f"cannot estimate the speculative method {method!r}",
-                where="speculative_config",
-                why="a draft model has cache layers of its own, which this release does not count",
-                remedy="Give available_kv_cache_bytes and kv_bytes_per_token_per_gpu from the log of an earlier start",
             )
 
 

@@ -11,23 +11,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ServingError
-from .config_fields import optional_int, positive_int, text_config
-from .family import Family, family_of, refuse
+from .config_fields import optional_int, text_config
+from .families.caches import AttentionCache, Cache, CrossCache, LatentCache, Layers, StateCache
+from .families.defaults import filled_in
+from .families.heads import hidden_size, query_heads
+from .family import read_family
 
 
 @dataclass(frozen=True)
 class ModelShape:
     """One model, before it is divided over cards. Counts and elements, no bytes.
 
+    kept: what each layer keeps of the tokens. layers: their number.
     head_size: elements of one head's key; for MLA of the one latent vector (kv_lora_rank + qk_rope_head_dim).
-    num_key_value_heads: of the whole model; 1 for MLA.
+    num_key_value_heads: of the first layer with attention; 1 for MLA, 0 for a model of states only.
     projected_head_size: MLA: qk_nope_head_dim + v_head_dim, what a latent vector is unfolded to per head.
     intermediate_size: of a dense layer; moe_intermediate_size: of one expert (0 for a dense model).
     replicated_elements: elements of the weights that every tensor-parallel rank holds in full.
     """
 
-    family: Family
+    family: str
     layers: int
     hidden_size: int
     num_attention_heads: int
@@ -40,80 +43,73 @@ class ModelShape:
     routed_experts: int
     active_experts: int
     replicated_elements: int
+    kept: Layers = ()
+
+    @property
+    def uses_mla(self) -> bool:
+        return self.kv_lora_rank > 0
+
+    @property
+    def caches(self) -> tuple[Cache, ...]:
+        """What all layers keep, one after the other."""
+        return tuple(cache for layer in self.kept for cache in layer)
+
+    def has(self, kind: type[Cache]) -> bool:
+        return any(isinstance(cache, kind) for cache in self.caches)
+
+    @property
+    def state(self) -> StateCache | None:
+        """The largest state, where layers keep one."""
+        states = [cache for cache in self.caches if isinstance(cache, StateCache)]
+        return max(states, key=lambda each: each.bytes(1, 2, 0)) if states else None
+
+    @property
+    def encoder_tokens(self) -> int:
+        return max((cache.tokens for cache in self.caches if isinstance(cache, CrossCache)), default=0)
 
 
 def read_shape(config: Mapping[str, Any]) -> ModelShape:
     """The shape by config.json. Raises ServingError for an unknown family, and for a missing or impossible field."""
-    family = family_of(config)
-    text = text_config(config)
-    heads = positive_int(text, "num_attention_heads", "n_heads", "n_head")
-    hidden_size = positive_int(text, "hidden_size", "d_model")
-    layers = positive_int(text, "num_hidden_layers", "num_layers", "n_layers", "n_layer")
+    family = read_family(config)
+    text = filled_in(text_config(config))
+    caches = [cache for layer in family.layers for cache in layer]
+    latent = next((cache for cache in caches if isinstance(cache, LatentCache)), None)
+    attention = next((cache for cache in caches if isinstance(cache, AttentionCache)), None)
+    width = hidden_size(text)
     experts = optional_int(text, "n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts") or 0
-    moe_intermediate = optional_int(text, "moe_intermediate_size") or 0
-    intermediate = optional_int(text, "intermediate_size", "ffn_hidden_size") or 4 * hidden_size
-    kv_lora_rank = projected = 0
-    if family == "mla":
-        kv_lora_rank = positive_int(text, "kv_lora_rank")
-        rope = optional_int(text, "qk_rope_head_dim")
-        if rope is None:
-            refuse("an MLA model without qk_rope_head_dim", "it has no attention backend that is known here")
-        head_size = kv_lora_rank + rope
-        kv_heads = 1
-        projected = (optional_int(text, "qk_nope_head_dim") or 128) + (optional_int(text, "v_head_dim") or 128)
+    moe_intermediate = optional_int(text, "moe_intermediate_size", "expert_ffn_hidden_size") or 0
+    intermediate = optional_int(text, "intermediate_size", "ffn_hidden_size", "decoder_ffn_dim") or 4 * width
+    active = optional_int(text, "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k")
+    if latent is not None:
+        kv_heads, head_size = 1, latent.elements
+    elif attention is not None:
+        kv_heads, head_size = attention.kv_heads, attention.head_size
     else:
-        head_size = _head_size(text, hidden_size, heads)
-        kv_heads = _key_value_heads(text, heads)
+        kv_heads, head_size = 0, 0
     return ModelShape(
-        family=family,
-        layers=layers,
-        hidden_size=hidden_size,
-        num_attention_heads=heads,
+        family=family.name,
+        layers=len(family.layers),
+        hidden_size=width,
+        num_attention_heads=query_heads(text) if kv_heads else 0,
         num_key_value_heads=kv_heads,
         head_size=head_size,
-        kv_lora_rank=kv_lora_rank,
-        projected_head_size=projected,
+        kv_lora_rank=(optional_int(text, "kv_lora_rank") or 0) if latent else 0,
+        projected_head_size=_projected(text) if latent else 0,
         intermediate_size=intermediate,
         moe_intermediate_size=(moe_intermediate or intermediate) if experts else 0,
         routed_experts=experts,
-        active_experts=(optional_int(text, "num_experts_per_tok", "moe_topk", "moe_k") or 1) if experts else 0,
-        replicated_elements=layers * _replicated_per_layer(text, family, hidden_size, head_size, experts),
+        active_experts=(active or 1) if experts else 0,
+        replicated_elements=_replicated(text, family.layers, width, experts),
+        kept=family.layers,
     )
 
 
-def _head_size(text: Mapping[str, Any], hidden_size: int, heads: int) -> int:
-    """head_dim where it is set and not 0, else hidden_size / heads, as vLLM's convertor does."""
-    explicit = text.get("head_dim")
-    if explicit not in (None, 0):
-        return positive_int(text, "head_dim")
-    alias = optional_int(text, "hidden_size_per_head", "kv_channels")
-    if alias is not None:
-        return alias
-    if hidden_size % heads:
-        raise ServingError(
-            "config.json gives no size of an attention head",
-            where="config.json#/head_dim",
-            why=f"head_dim is missing and hidden_size {hidden_size} is no multiple of {heads} heads",
-            remedy="Give the complete config.json of the checkpoint",
-        )
-    return hidden_size // heads
+def _projected(text: Mapping[str, Any]) -> int:
+    return (optional_int(text, "qk_nope_head_dim") or 128) + (optional_int(text, "v_head_dim") or 128)
 
 
-def _key_value_heads(text: Mapping[str, Any], heads: int) -> int:
-    attention = text.get("attn_config")
-    if isinstance(attention, Mapping):  # DBRX
-        return optional_int(attention, "kv_n_heads") or heads
-    if text.get("multi_query") is True and not text.get("new_decoder_architecture"):  # the first Falcon
-        return 1
-    names = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
-    return optional_int(text, *names) or heads
-
-
-def _replicated_per_layer(
-    text: Mapping[str, Any], family: Family, hidden_size: int, head_size: int, experts: int
-) -> int:
+def _replicated(text: Mapping[str, Any], layers: Layers, width: int, experts: int) -> int:
     """MLA's down-projections (q_a_proj, kv_a_proj_with_mqa) and the router are not divided by tensor parallelism."""
-    router = experts * hidden_size
-    if family == "mla":
-        return hidden_size * ((optional_int(text, "q_lora_rank") or 0) + head_size) + router
-    return router
+    rank = (optional_int(text, "q_lora_rank") or 0) if text.get("q_lora_rank") else 0
+    down = sum(width * (rank + cache.elements) for layer in layers for cache in layer if isinstance(cache, LatentCache))
+    return down + len(layers) * experts * width
