@@ -103,7 +103,6 @@ def _wishes(question: Question) -> Wishes:
 
 def _kv_cache(question: Question, planner: Planner, available: int, length: int) -> Result:
     available = max(0, available)
-    request = question.request
     return {
         "dtype": question.dtype.name,
         "bytes_per_token_per_gpu": planner.bytes_per_token,
@@ -115,12 +114,11 @@ def _kv_cache(question: Question, planner: Planner, available: int, length: int)
         "bytes_needed": planner.bytes_needed(length),
         "groups": [
             {
-                "kind": group.layers[0].kind,
+                "kind": group.spec.kind,
                 "layers": len(group.layers),
-                "bytes_per_block": group.page_bytes(planner.block_size),
-                "blocks_per_request": group.blocks_per_request(
-                    length, planner.block_size, request.parallel.decode_context
-                ),
+                "bytes_per_block": group.page_bytes,
+                "block_size": group.spec.block_size,
+                "blocks_per_request": group.blocks_per_request(length, planner.serving),
             }
             for group in max(planner.stages, key=lambda groups: sum(len(group.layers) for group in groups))
         ],
