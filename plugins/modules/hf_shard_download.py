@@ -188,9 +188,10 @@ options:
   progress_file:
     description:
       - File that says how far the run is, for whoever wants to show it, such as the action plugin of this module.
-      - It is replaced as a whole about twice a second while the module runs, and removed at the end, whatever the end
-        is; after C(kill -9) it stays as it was. Its folder has to exist. A file that cannot be written does not fail
-        the task. In check mode it is not written.
+      - It is replaced as a whole about twice a second while the module runs, and removed when the task ends or fails;
+        after a signal that ends the process it stays as it was. Its folder has to exist. A file that cannot be written
+        does not fail the task, and what stands there and is no regular file is left alone. In check mode it is not
+        written.
       - One JSON object. C(state) is C(resolving), C(waiting) (for another writer), C(hashing) (looking at what
         is on disk), C(downloading) or C(verifying).
       - C(bytes) and C(shards) have C(done) and C(total), of all wanted files; while C(downloading), bytes that are
@@ -394,6 +395,9 @@ writer:
   sample: pid 4242 on gpu1 since 2026-10-01T08:00:00+00:00
 """
 
+import grp
+import os
+import pwd
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -402,6 +406,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_required_lib
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.safetensors_header import read_header
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api, Listing
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.client import HubClient
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.download import Surroundings, download
@@ -449,6 +454,27 @@ def set_attributes(module: AnsibleModule, path: str, is_folder: bool) -> bool:
     return bool(module.set_mode_if_different(path, mode, changed))
 
 
+def refuse_impossible_attributes(module: AnsibleModule) -> None:
+    """Before the first byte; in check mode, an earlier task may be the one that makes the user and the group."""
+    for name, look_up in () if module.check_mode else (("owner", pwd.getpwnam), ("group", grp.getgrnam)):
+        wanted = module.params[name]
+        try:
+            if wanted is not None and not wanted.isdigit():
+                look_up(wanted)
+        except KeyError:
+            remedy = f"Correct {name}, or create it first"
+            raise ServingError(f"the {name} does not exist on this host", where=wanted, remedy=remedy) from None
+    for name in ("mode", "directory_mode"):
+        wanted = module.params[name]
+        try:
+            if isinstance(wanted, str):
+                octal = wanted.isdigit()
+                int(wanted, 8) if octal else module._symbolic_mode_to_octal(os.lstat("/"), wanted)
+        except ValueError:
+            remedy = f'Set {name} to something like "0644" or "u=rw,go=r"'
+            raise ServingError(f"{name} is no mode", where=repr(wanted), remedy=remedy) from None
+
+
 def listing(module: AnsibleModule, session: Session, retry: Retry, progress: Progress) -> Listing:
     """The host's huggingface_hub; in check mode, where it may not be installed yet, the standard library."""
     if module.check_mode:
@@ -458,7 +484,8 @@ def listing(module: AnsibleModule, session: Session, retry: Retry, progress: Pro
     try:
         return HubClient(session, module.params["repo_id"], retry)
     except ImportError as error:
-        module.fail_json(msg=missing_required_lib("huggingface_hub>=1.31"), exception=str(error))
+        reason = "to list the repository, here or in the interpreter that the option python names"
+        module.fail_json(msg=missing_required_lib("huggingface_hub>=1.31", reason=reason), exception=str(error))
         raise
 
 
@@ -478,6 +505,7 @@ def main() -> None:
             wait_for_lock=options["lock"] == "wait",
             check_mode=module.check_mode,
         )
+        refuse_impossible_attributes(module)
         token = cleaned(options["token"]) or token_of_host(options["endpoint"])
         if token:
             module.no_log_values.add(token)

@@ -48,6 +48,12 @@ def checked_repo_id(repo_id: str) -> str:
     return repo_id
 
 
+def checked_revision(revision: str) -> str:
+    if not revision.strip():
+        raise ServingError("the revision is empty", remedy="Set revision to a branch, a tag or a 40-hex commit")
+    return revision
+
+
 def checked_commit(commit: object, where: str) -> str:
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise ServingError(
@@ -77,7 +83,7 @@ class Api:
         url = f"{self._base}/revision/{urllib.parse.quote(revision, safe='')}"
         info, _headers = self._json(url, revision)
         if not isinstance(info, dict):
-            raise _no_hub(url)
+            raise no_hub(url)
         gated = info.get("gated", False)
         return Revision(checked_commit(info.get("sha"), url), gated if isinstance(gated, (bool, str)) else False)
 
@@ -87,11 +93,11 @@ class Api:
         seen: set[str] = set()
         while url is not None:
             if url in seen or len(seen) == MOST_PAGES:
-                raise _no_hub(url)
+                raise no_hub(url)
             seen.add(url)
             page, link = self._json(url, commit)
             if not isinstance(page, list):
-                raise _no_hub(url)
+                raise no_hub(url)
             files += [file for entry in page if (file := parse_tree_entry(entry)) is not None]
             url = self._next_page(link)
         return sorted(files, key=lambda file: file.path)
@@ -124,7 +130,7 @@ class Api:
         try:
             return json.loads(body), headers.get("Link")
         except (ValueError, RecursionError):
-            raise _no_hub(url) from None
+            raise no_hub(url) from None
 
     def _next_page(self, link: str | None) -> str | None:
         match = NEXT_PAGE.search(link or "")
@@ -140,9 +146,10 @@ class Api:
         return url
 
 
-def _no_hub(url: str) -> ServingError:
+def no_hub(url: str, why: str | None = None) -> ServingError:
     return ServingError(
         "the Hub's answer is not valid: not the JSON that a Hub sends",
         where=url,
+        why=why,
         remedy="Check endpoint; a captive portal or a proxy may have answered instead",
     )

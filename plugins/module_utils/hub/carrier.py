@@ -64,8 +64,11 @@ class Carrier:
             self._fetch([finding.file for finding in to_fetch if finding.file.path.endswith(SHARD_SUFFIX)])
             self._remove()
             self.compare_shards()
-        finally:
-            self.goal.save(dest)
+        except BaseException:
+            with contextlib.suppress(OSError):  # what ended the run says more
+                self.goal.save(dest)
+            raise
+        self.goal.save(dest)
         for finding in self.plan.stale_metadata():
             write_metadata(dest, self.goal.commit, finding.file)
 
@@ -73,7 +76,7 @@ class Carrier:
         """All wanted shards are on disk: headers and index must agree. What agrees is noted for later runs."""
         shards = {f.file.path: f.file.size for f in self.plan.findings if f.file.path.endswith(SHARD_SUFFIX)}
         self.transfer.progress.begin("verifying", shards)
-        self.structure.refuse_disagreement(sorted(shards), self.notes)
+        self.structure.refuse_disagreement(sorted(shards), self.notes, indexed=self.plan.wants(INDEX))
         for finding in self.plan.findings:
             stamp = self.goal.stamps.get(finding.file.path)
             if stamp is not None and finding.has_structure:

@@ -17,11 +17,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import ServingError
-from .api import Api, Revision, checked_commit
+from .api import Api, Revision, checked_commit, no_hub
 from .retry import Retry
 from .transport import ConnectionTrouble, HubAnswer, Session
 
 Value = TypeVar("Value")
+
+# What the client raises when it takes apart an answer that is none of a Hub.
+MALFORMED = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
 class HubClient(Api):
@@ -67,5 +70,7 @@ class HubClient(Api):
                 raise ServingError("the Hub's client refuses the request", why=str(error)) from error
             except self._troubles as error:
                 raise ConnectionTrouble(str(error) or type(error).__name__) from error
+            except MALFORMED as error:
+                raise no_hub(self.session.endpoint, f"{type(error).__name__}: {error}") from error
 
         return self.retry.run(request, self.subject(revision))

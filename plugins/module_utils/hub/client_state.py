@@ -15,7 +15,7 @@ from pathlib import Path
 from .filesystem import is_shared
 from .folders import FILE_MODE, make_folders
 from .identity import RemoteFile
-from .paths import STATE
+from .paths import NAME_MAX_BYTES, STATE
 from .processes import flock_holder, is_open
 
 LOCK_AGE_S = 60.0
@@ -25,11 +25,15 @@ REMOTE_AGE_S = 3600.0
 def write_metadata(dest: Path, commit: str, file: RemoteFile) -> None:
     """Tell the client that this file is there: commit, ETag and the time until which the file counts as unchanged."""
     path = _metadata_path(dest, file.path)
+    if len(path.name.encode()) > NAME_MAX_BYTES:
+        return  # the client cannot keep a note of this file either
     make_folders(path.parent)
+    # By a clock that runs behind, the file may be of tomorrow.
+    until = max(time.time(), (dest / file.path).stat().st_mtime)
     # Beside it and renamed, so that a symbolic link in its place is replaced; not worth an fsync.
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".metadata.tmp")
     with os.fdopen(descriptor, "w") as stream:
-        stream.write(f"{commit}\n{file.content_id}\n{time.time()}\n")
+        stream.write(f"{commit}\n{file.content_id}\n{until}\n")
     os.chmod(temporary, FILE_MODE)
     os.replace(temporary, path)
 

@@ -7,14 +7,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import ServingError
-from .api import Listing, checked_repo_id
+from .api import Listing, checked_repo_id, checked_revision
 from .carrier import Carrier, check_index
 from .folders import make_folders, remove
 from .index import INDEX
@@ -62,9 +63,23 @@ def download(wanted: Wanted, around: Surroundings) -> dict[str, Any]:
     """The result of hf_shard_download. Raises ServingError; `shards` and `commit` in its facts say how far it came."""
     started = time.monotonic()
     checked_repo_id(wanted.repo_id)
-    dest = destination(wanted.dest)
-    with around.progress:
-        return _download(wanted, around, dest, started)
+    checked_revision(wanted.revision)
+    with around.progress, _explained(wanted.dest):
+        return _download(wanted, around, destination(wanted.dest), started)
+
+
+@contextlib.contextmanager
+def _explained(dest: str) -> Iterator[None]:
+    """What the system refuses, as an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise ServingError(
+            "a file or folder cannot be used",
+            where=str(error.filename or dest),
+            why=error.strerror or str(error),
+            remedy="Correct that and run again: what has arrived is kept",
+        ) from error
 
 
 def _download(wanted: Wanted, around: Surroundings, dest: Path, started: float) -> dict[str, Any]:
@@ -152,10 +167,11 @@ class _Run:
         carrier = Carrier(plan, transfer, wanted.max_workers, self.structure, self.notes)
         begun = time.monotonic()
         try:
-            if plan.changes and not wanted.check_mode:
-                carrier.carry_out()
-            elif plan.changes or wanted.verify == "structure":
-                self._compare_what_is_there(carrier)
+            with _explained(str(self.dest)):
+                if plan.changes and not wanted.check_mode:
+                    carrier.carry_out()
+                elif plan.changes or wanted.verify == "structure":
+                    self._compare_what_is_there(carrier)
         except ServingError as error:
             error.facts.setdefault("shards", shards_of(plan, carrier.done, carrier.wrong))
             error.facts.setdefault("commit", plan.goal.commit)

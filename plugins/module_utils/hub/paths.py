@@ -115,6 +115,7 @@ def destination(dest: str) -> Path:
 def refuse_escapes(dest: Path, paths: Sequence[str]) -> None:
     """No folder on the way to a file may be a symbolic link or a file; no file's own name may be a folder."""
     written = [*paths, *(f"{STATE}/download/{path}" for path in paths), f"{OWN_STATE}/parts/x", f"{STATE}/download/x"]
+    written.append(f"{OWN_STATE}/xet/x")
     for folder in sorted({parent for path in written for parent in Path(path).parents}):
         try:
             mode = os.lstat(dest / folder).st_mode

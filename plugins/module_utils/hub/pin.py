@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import ServingError
@@ -74,13 +75,21 @@ def _ask(wanted: Wanted, known: Manifest | None, hub: Listing, notes: list[str])
         )
     if known is not None:
         if known.commit == commit:
-            return known
+            return _under_the_name(wanted.revision, known, notes)
         if known.revision == wanted.revision and not wanted.update:
             notes.append(f"{wanted.revision} has moved to {commit}; update=true takes it")
             return known
     files = hub.tree(commit)
     before = known or Manifest(wanted.repo_id, wanted.revision, commit, {})
     return before.moved_to(wanted.revision, commit, files)
+
+
+def _under_the_name(revision: str, known: Manifest, notes: list[str]) -> Manifest:
+    """The branch or tag of the last run is the one whose commit stays."""
+    if known.revision == revision:
+        return known
+    notes.append(f"{revision} is the commit that is here already, as {known.revision}")
+    return replace(known, revision=revision)
 
 
 def _on_disk(dest: Path) -> str | None:

@@ -33,6 +33,9 @@ class Plan:
     moved: bool
     resumed: dict[str, int] = field(default_factory=dict)
 
+    def wants(self, path: str) -> bool:
+        return any(finding.file.path == path for finding in self.findings)
+
     @property
     def to_fetch(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.to_fetch]
@@ -92,7 +95,7 @@ def make_plan(dest: Path, goal: Manifest, known: Manifest | None, findings: list
         findings,
         orphans(dest) + _stale_parts(dest, goal) + _stale_staging(dest),
         _removable(dest, goal) if prune else {},
-        known is None or known.commit != goal.commit,
+        known is None or (known.commit, known.revision) != (goal.commit, goal.revision),
         {finding.file.path: part_bytes(dest, finding.file) for finding in findings if finding.to_fetch},
     )
 
@@ -108,11 +111,12 @@ def weights_of_nobody(dest: Path, goal: Manifest) -> list[str]:
 
 
 def _removable(dest: Path, goal: Manifest) -> dict[str, Stamp]:
-    """Former files that are still what this collection once verified; one that somebody changed stays."""
+    """Former files that are still what this collection once verified; one that somebody changed or moved stays."""
     removable = {}
     for path, stamp in goal.former.items():
+        folder = (dest / path).parent
         try:
-            if stamp.fits((dest / path).stat()):
+            if folder.resolve() == folder and stamp.fits((dest / path).stat()):
                 removable[path] = stamp
         except OSError:
             continue

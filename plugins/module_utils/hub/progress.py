@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import tempfile
 import threading
 import time
@@ -41,7 +42,7 @@ class Progress:
     """Told from any thread, written by a thread of its own. A context manager; without a path nothing is written."""
 
     def __init__(self, path: str | None = None) -> None:
-        self._path = path
+        self._path = path if path is not None and _may_be_replaced(path) else None
         self._lock = threading.Lock()
         self._pause = threading.Event()
         self._thread: threading.Thread | None = None
@@ -149,6 +150,14 @@ class Progress:
 
 def _shards(paths: set[str] | dict[str, int]) -> int:
     return sum(path.endswith(".safetensors") for path in paths)
+
+
+def _may_be_replaced(path: str) -> bool:
+    """A device, a link or a folder is left alone: /dev/null would be gone otherwise."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return True
 
 
 def _replace(path: str, text: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ServingError
-from .api import Api
+from .api import Api, checked_revision
 from .identity import RemoteFile
 from .index import INDEX, shards_of_index
 
@@ -21,7 +21,7 @@ WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".gguf")
 
 def repo_info(api: Api, revision: str, names: Sequence[str]) -> dict[str, Any]:
     """The result of hf_repo_info. A name that the repository does not have is absent from `contents`."""
-    resolved = api.resolve(revision)
+    resolved = api.resolve(checked_revision(revision))
     files = api.tree(resolved.commit)
     by_path = {file.path: file for file in files}
     contents = {name: parsed_json(api.read(resolved.commit, by_path[name]), name) for name in names if name in by_path}

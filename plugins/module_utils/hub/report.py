@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from .index import INDEX
 from .manifest import Manifest
 from .plan import Plan, former_on_disk, weights_of_nobody
 from .survey import SHARD_SUFFIX, Finding
@@ -70,6 +71,8 @@ def notes_on(plan: Plan, patches: Collection[str]) -> list[str]:
     strangers = [path for path in weights_of_nobody(plan.dest, plan.goal) if path not in plan.goal.former]
     if strangers:
         notes.append(f"weights on disk that the repository does not have: {', '.join(strangers)}")
+    if not plan.wants(INDEX) and INDEX not in plan.goal.former and (plan.dest / INDEX).exists():
+        notes.append(f"{INDEX} on disk is not compared with the shards: it is excluded, or not of this repository")
     patched = [finding.file.path for finding in plan.findings if finding.state == "patched"]
     if patched:
         notes.append(f"patched on this host, so that hf cache verify reports them: {', '.join(patched)}")

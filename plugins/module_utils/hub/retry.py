@@ -99,6 +99,6 @@ def asked_pause(error: HubAnswer | ConnectionTrouble) -> float | None:
 
 def timed(seconds: float) -> Retry:
     """A retry whose run ends after that many seconds; 0 = no limit."""
-    if seconds < 0:
+    if not seconds >= 0:  # nor "not a number"
         raise ServingError("a time limit cannot be negative", where=f"timeout={seconds}", remedy="Use 0 for no limit")
     return Retry(deadline=time.monotonic() + seconds if seconds else None)

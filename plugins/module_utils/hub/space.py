@@ -15,6 +15,7 @@ from ..errors import ServingError
 from .paths import nearest_existing
 
 MARGIN = 0.05
+INODES_PER_FILE = 2  # the file and the note that spares huggingface_hub its transfer
 
 
 def refuse_unwritable(dest: Path, folders: Iterable[Path] = ()) -> None:
@@ -51,11 +52,12 @@ def refuse_too_little_space(dest: Path, missing_bytes: int, files: int, min_free
             remedy="Remove what is no longer needed there, or choose another dest",
             facts=facts,
         )
-    if status.f_files and files > status.f_favail:
+    inodes = INODES_PER_FILE * files
+    if status.f_files and inodes > status.f_favail:
         raise ServingError(
             "there are too few inodes for the download",
             where=str(folder),
-            why=f"{files} files are missing and {status.f_favail} inodes are free",
+            why=f"{files} files are missing, which take {inodes} inodes, and {status.f_favail} are free",
             remedy="Remove files that are no longer needed there, or choose another dest",
             facts=facts,
         )

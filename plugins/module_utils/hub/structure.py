@@ -50,8 +50,11 @@ class Structure:
         self._outlines[path] = len(header.names), sum(map(hash, header.names))
         self._data_bytes[path] = header.data_bytes
 
-    def refuse_disagreement(self, shards: list[str], notes: list[str]) -> None:
-        """Compare the shards (paths; all on disk) with each other and with the index, where there is one."""
+    def refuse_disagreement(self, shards: list[str], notes: list[str], *, indexed: bool) -> None:
+        """Read the shards (paths; all on disk) and compare them with the index.
+
+        indexed: the index is of this commit and is wanted; any other one that may be on disk says nothing about it
+        """
         broken: list[dict[str, str]] = []
         for path in shards:
             if path not in self._outlines:
@@ -59,10 +62,11 @@ class Structure:
                     self.look(path)
                 except ServingError as error:
                     broken.append({"path": path, "why": error.why or error.what})
-        broken += self._against_index(shards, notes)
+        if indexed:
+            broken += self._against_index(shards, notes)
         if broken:
             raise ServingError(
-                "shards and index disagree" if (self.dest / INDEX).exists() else "shards are not whole",
+                "shards and index disagree" if indexed else "shards are not whole",
                 where=str(self.dest),
                 why="; ".join(f"{entry['path']}: {entry['why']}" for entry in broken[:5]),
                 remedy="The repository publishes it so: ask the publisher, choose another revision, or exclude it",
@@ -70,10 +74,7 @@ class Structure:
             )
 
     def _against_index(self, shards: list[str], notes: list[str]) -> list[dict[str, str]]:
-        try:
-            index = json.loads((self.dest / INDEX).read_bytes())
-        except FileNotFoundError:
-            return []
+        index = json.loads((self.dest / INDEX).read_bytes())
         weight_map: dict[str, str] = index["weight_map"]
         sums = dict.fromkeys(weight_map.values(), 0)
         for tensor, path in weight_map.items():

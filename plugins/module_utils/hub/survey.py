@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -97,6 +98,10 @@ class Surveyor:
             status = path.stat()
         except FileNotFoundError:
             return Finding(file, "missing")
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            return Finding(file, "bad", "it is a symbolic link that leads to itself")
         if not stat.S_ISREG(status.st_mode):
             return Finding(file, "bad", "it is not a regular file")
         recorded = self.manifest.stamps.get(file.path)

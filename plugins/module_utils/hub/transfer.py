@@ -38,6 +38,8 @@ class Throttle:
 
     def __init__(self, bytes_per_s: int, stop: threading.Event) -> None:
         self._rate, self._stop = bytes_per_s, stop
+        # Small enough that no pause is long: in a pause nobody looks at the clock.
+        self.piece_bytes = max(1, min(BUFFER_BYTES, bytes_per_s // 10)) if bytes_per_s else BUFFER_BYTES
         self._lock = threading.Lock()
         self._free_at = 0.0
 
@@ -140,7 +142,7 @@ class Transfer:
             _align(response, part, file)
             buffer = memoryview(bytearray(BUFFER_BYTES))
             while not part.complete:
-                wanted = min(BUFFER_BYTES, file.size - part.offset)
+                wanted = min(self.throttle.piece_bytes, file.size - part.offset)
                 try:
                     count = response.readinto(buffer[:wanted])
                 except (OSError, http.client.HTTPException, ValueError) as error:

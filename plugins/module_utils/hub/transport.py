@@ -22,6 +22,7 @@ from ..errors import ServingError
 
 USER_AGENT = "blackwell.serving"
 READ_LIMIT_BYTES = 1 << 28
+LONGEST_STALL_S = 86400
 
 
 class HubAnswer(Exception):
@@ -31,11 +32,12 @@ class HubAnswer(Exception):
         headers = headers if headers is not None else {}
         self.status = status
         self.code: str | None = headers.get("X-Error-Code")
-        self.message: str | None = message or headers.get("X-Error-Message")
+        told = message or headers.get("X-Error-Message")
+        self.message: str | None = " ".join(told.split()) if told else None
         self.retry_after: str | None = headers.get("Retry-After")
         self.rate_limit: str | None = headers.get("RateLimit")
         self.by_hub = by_hub
-        super().__init__(f"HTTP {status} {self.code or ''} {self.message or ''}".strip())
+        super().__init__(" ".join(filter(None, (f"HTTP {status}", self.code, self.message))))
 
 
 class ConnectionTrouble(Exception):
@@ -97,7 +99,7 @@ class Session:
     def __init__(self, endpoint: str, token: str | None = None, *, stall_s: float = 30.0) -> None:
         self.endpoint = _checked_endpoint(endpoint)
         self.token = _checked_token(token)
-        self.stall_s = stall_s
+        self.stall_s = _checked_stall(stall_s)
         self._opener = urllib.request.OpenerDirector()
         for handler in (
             urllib.request.ProxyHandler(),
@@ -152,11 +154,35 @@ def _checked_token(token: str | None) -> str | None:
 
 
 def _checked_endpoint(endpoint: str) -> str:
-    parts = urllib.parse.urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+    if not _is_endpoint(endpoint):
         raise ServingError(
             "the endpoint is not an http or https address",
-            where=endpoint,
+            where=re.sub(r"//.*@", "//...@", endpoint),  # what stands there may be a password
             remedy="Set endpoint (or HF_ENDPOINT) to something like https://huggingface.co",
         )
     return endpoint.rstrip("/")
+
+
+def _is_endpoint(endpoint: str) -> bool:
+    if not endpoint.isprintable() or " " in endpoint:
+        return False
+    try:
+        parts = urllib.parse.urlsplit(endpoint)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not ("@" in parts.netloc or parts.query or parts.fragment)
+        )
+    except ValueError:  # a port or an IPv6 address that is none
+        return False
+
+
+def _checked_stall(seconds: float) -> float:
+    if not 0 < seconds <= LONGEST_STALL_S:  # not a number is out of any range
+        raise ServingError(
+            "the time without a byte is out of range",
+            where=f"{seconds} s",
+            remedy=f"Set stall_timeout to more than 0 and at most {LONGEST_STALL_S} seconds",
+        )
+    return seconds

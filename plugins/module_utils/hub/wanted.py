@@ -35,7 +35,7 @@ class Wanted:
 
     def __post_init__(self) -> None:
         for name in ("min_free_bytes", "lock_timeout", "rate_limit_bytes_per_s"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:  # nor "not a number"
                 raise ServingError("a number cannot be negative", where=name, remedy=f"Set {name} to 0 or more")
         if self.engine == "xet" and self.rate_limit_bytes_per_s:
             raise ServingError(

@@ -9,8 +9,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +227,52 @@ def test_each_refusal_is_one_message(
     assert result["failed"]
     assert message in result["msg"]
     assert "wrong-token" not in json.dumps(result)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"owner": "nobody-of-that-name"}, "the owner does not exist on this host (nobody-of-that-name)"),
+        ({"group": "nobody-of-that-name"}, "the group does not exist on this host (nobody-of-that-name)"),
+        ({"mode": "0999"}, "mode is no mode ('0999')"),
+        ({"directory_mode": "u=q"}, "directory_mode is no mode ('u=q')"),
+    ],
+)
+def test_attributes_that_cannot_be_set_are_refused_before_the_first_byte(
+    hub: Hub, dest: Path, run_module: RunModule, option: dict[str, str], message: str
+) -> None:
+    result = run_module("hf_shard_download", {"repo_id": REPOSITORY, "dest": str(dest), **option})
+    assert result["failed"]
+    assert result["msg"].startswith(message)
+    assert not dest.exists()
+
+
+def test_a_user_whom_an_earlier_task_makes_is_no_failure_of_check_mode(
+    hub: Hub, dest: Path, run_module: RunModule
+) -> None:
+    options = {"repo_id": REPOSITORY, "dest": str(dest), "owner": "nobody-of-that-name", "mode": "u=rw,go=r"}
+    assert run_module("hf_shard_download", options, check=True)["changed"]
+
+
+@pytest.mark.parametrize("body", [b"<html>please log in</html>", b"", b"[]", b"{}", b"null", b'{"sha": 3}', b"\xff"])
+@pytest.mark.parametrize("check", [False, True])
+def test_an_answer_of_somebody_else_than_a_hub(
+    hub: Hub, dest: Path, run_module: RunModule, monkeypatch: pytest.MonkeyPatch, body: bytes, check: bool
+) -> None:
+    class Portal(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with HTTPServer(("127.0.0.1", 0), Portal) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        result = run_module("hf_shard_download", {"repo_id": REPOSITORY, "dest": str(dest)}, check=check)
+        server.shutdown()
+    assert result["failed"]
+    assert result["msg"].startswith("the Hub's answer is not valid: ")
 
 
 def test_errors_of_the_client_s_connection_are_tried_again(hub: Hub, dest: Path, run_module: RunModule) -> None:

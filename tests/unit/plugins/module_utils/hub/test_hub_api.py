@@ -228,10 +228,21 @@ def test_names_of_repositories(repo_id: str) -> None:
         Api(Session("http://hub"), repo_id, Retry())
 
 
-@pytest.mark.parametrize("endpoint", ["", "huggingface.co", "file:///etc", "https://user:secret@hub", "http://h?x=1"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        *("", "huggingface.co", "file:///etc", "https://user:secret@hub", "https://:secret@hub", "http://h?x=1"),
+        *("http://h:99999", "http://h:port", "http://h:0", "http://[::1", "http://", "http://a b", "http://h\n"),
+    ],
+)
 def test_addresses_of_endpoints(endpoint: str) -> None:
-    with pytest.raises(ServingError, match="endpoint"):
+    with pytest.raises(ServingError, match="the endpoint is not") as caught:
         Session(endpoint)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_answer_is_told_in_one_line() -> None:
+    assert str(HubAnswer(404, message="no such\n  revision")) == "HTTP 404 no such revision"
 
 
 def test_the_pause_that_the_hub_asks_for() -> None:

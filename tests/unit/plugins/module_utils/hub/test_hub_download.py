@@ -472,7 +472,7 @@ def test_a_file_that_cannot_be_read_ends_the_survey(
         return identity_module.hash_file(path, hasher, **options)
 
     monkeypatch.setattr(survey_module, "hash_file", broken)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(ServingError, match="Input/output error"):
         fetch(verify="full")
     assert len(hashed) < 6
 
