@@ -42,7 +42,8 @@ options:
   path:
     description:
       - Folder of the checkpoint. C(config.json) and, where it exists, C(hf_quant_config.json) are read there as they
-        are now; without O(weights_bytes) the sizes of its C(*.safetensors) files are added up.
+        are now. Without O(weights_bytes), the tensors in the headers of its C(*.safetensors) files say what a rank
+        holds in full, what it shares, and what it does not load; without a readable header, the files' sizes count.
       - Where the folder does not exist, O(config) is taken if it is given.
     type: path
   config:
@@ -52,7 +53,7 @@ options:
     description: Content of C(hf_quant_config.json), if the repository has one.
     type: dict
   weights_bytes:
-    description: Size of all weights of the checkpoint in bytes.
+    description: Size of all weights of the checkpoint in bytes, as the Hub's file list has it before the download.
     type: int
   tensor_parallel_size:
     description: Value of C(--tensor-parallel-size).
@@ -109,6 +110,10 @@ options:
     description: Whether C(--enforce-eager) is set.
     type: bool
     default: false
+  language_model_only:
+    description: Whether C(--language-model-only) is set, so that no image encoder is loaded or profiled.
+    type: bool
+    default: false
   disable_hybrid_kv_cache_manager:
     description:
       - Whether C(--disable-hybrid-kv-cache-manager) is set. Changes nothing where every layer keeps every token.
@@ -155,15 +160,20 @@ options:
     type: int
   measured:
     description:
-      - Numbers of an earlier start of the same service with the same parallel sizes, as
+      - Numbers of an earlier start of the same service with the same tensor and pipeline parallel size, as
         RV(blackwell.serving.vllm_service_info#module:kv_cache) has them. They replace estimates; null is not known.
+      - For other settings than those of that start, the estimate's change from those to these is added. Settings that
+        are not given are taken as those that are asked for.
     type: dict
     suboptions:
       weights_bytes:
         description: Bytes of weights on one card.
         type: int
       cuda_graph_bytes:
-        description: Bytes of CUDA graphs on one card.
+        description: Bytes that CUDA graphs took on one card; used where C(cuda_graph_estimated_bytes) is null.
+        type: int
+      cuda_graph_estimated_bytes:
+        description: Bytes that the engine took off for CUDA graphs before it sized the cache.
         type: int
       available_bytes:
         description: Bytes that were available for the KV cache on one card; gives the overhead.
@@ -177,6 +187,24 @@ options:
       concurrency:
         description: The concurrency that was printed; not used.
         type: float
+      inconsistent:
+        description: Whether tokens and concurrency disagreed; not used.
+        type: bool
+      max_model_len:
+        description: Context length of that start in tokens.
+        type: int
+      max_num_batched_tokens:
+        description: Value of C(--max-num-batched-tokens) at that start.
+        type: int
+      max_num_seqs:
+        description: Value of C(--max-num-seqs) at that start.
+        type: int
+      decode_context_parallel_size:
+        description: Value of C(--decode-context-parallel-size) at that start.
+        type: int
+      enforce_eager:
+        description: Whether C(--enforce-eager) was set at that start.
+        type: bool
   vllm_version:
     description:
       - Version of the engine, such as V(0.16.0rc2.dev313) or V(0.32.0). Decides defaults, what the printed token count
@@ -310,9 +338,38 @@ memory:
     cuda_graphs:
       description: What the engine subtracts for CUDA graphs.
       type: int
+    beyond_utilization:
+      description:
+        - At most this much decode scratch the engine reserves on top of C(gpu_memory_utilization), without taking it
+          off the KV cache (V(TRITON_MLA) from vLLM 0.25).
+      type: int
     available_kv_cache:
       description: What is left for the KV cache; negative when the weights do not fit.
       type: int
+memory_bar:
+  description: One card's memory as a bar of letters with its legend, for a terminal.
+  returned: success
+  type: list
+  elements: str
+basis:
+  description:
+    - Where each term comes from. V(measured) is an earlier start, V(given) an option, V(tensors) and V(files) are the
+      weights' tensors and the size of their files, V(estimated) is a formula, V(reckoned) follows from the others.
+  returned: success
+  type: dict
+  contains:
+    weights:
+      description: V(measured), V(given), V(tensors) or V(files).
+      type: str
+    overhead:
+      description: V(measured), V(given) or V(estimated).
+      type: str
+    cuda_graphs:
+      description: V(measured), V(given) or V(estimated).
+      type: str
+    available_kv_cache:
+      description: V(given) with O(available_kv_cache_bytes), else V(reckoned).
+      type: str
 max_model_len:
   description: Context lengths in tokens.
   returned: success
@@ -384,6 +441,7 @@ unknown_until:
   type: str
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -396,12 +454,15 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.docum
     read_documents,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.tensor_sizes import tensor_sizes
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.budget import compute_budget
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards import read_cards
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import Parallel
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.length import parse_length, parse_max_model_len
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.measured import Measured
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import EngineRelease, parse_release
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.request import BudgetRequest, Measured
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.request import BudgetRequest
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.weights import WeightParts, weight_parts
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
 # Options that the request knows by the same name.
@@ -416,6 +477,7 @@ NAMED_ALIKE = (
     "gpu_memory_utilization",
     "headroom",
     "kv_bytes_per_token_per_gpu",
+    "language_model_only",
     "max_num_batched_tokens",
     "max_num_seqs",
     "overhead_bytes_per_gpu",
@@ -423,6 +485,10 @@ NAMED_ALIKE = (
     "speculative_config",
     "weights_bytes_per_gpu",
 )
+
+
+# What vllm_service_info reads of a start and no term of the budget needs.
+PRINTED_ONLY = ("concurrency", "inconsistent")
 
 
 def read_contents(module: AnsibleModule) -> Contents | None:
@@ -442,6 +508,20 @@ def size_of_weights(params: dict[str, Any]) -> int | None:
     if given is not None or params["path"] is None:
         return given
     return sum(file.stat().st_size for file in Path(params["path"]).glob("*.safetensors")) or None
+
+
+def parts_of_weights(params: dict[str, Any], config: Mapping[str, Any]) -> WeightParts | None:
+    """The tensors of the folder's files, where they are needed and can be read."""
+    known = ("weights_bytes", "weights_bytes_per_gpu", "available_kv_cache_bytes")
+    if params["path"] is None or any(params[name] is not None for name in known):
+        return None
+    sizes = tensor_sizes(Path(params["path"]))
+    if sizes is None:
+        return None
+    method = (params["speculative_config"] or {}).get("method") or ""
+    return weight_parts(
+        sizes.items(), config, drafts=str(method).endswith("mtp"), encoder=not params["language_model_only"]
+    )
 
 
 def resolve_dtype(asked: str, contents: Contents, release: EngineRelease) -> tuple[str, str]:
@@ -480,9 +560,10 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
             compute_capability=params["compute_capability"] or (gpus[0].get("compute_capability") if gpus else None),
             max_model_len=parse_max_model_len(params["max_model_len"]),
             weights_bytes=size_of_weights(params),
+            weight_parts=parts_of_weights(params, contents["config.json"]),
             cards=read_cards(gpus, params["exclude_units"]) if gpus else (),
             measured=Measured(
-                **{key: value for key, value in (params["measured"] or {}).items() if key != "concurrency"}
+                **{key: value for key, value in (params["measured"] or {}).items() if key not in PRINTED_ONLY}
             ),
             min_model_len=length_or_none(params, "min_model_len"),
             max_model_len_cap=length_or_none(params, "max_model_len_cap"),
@@ -513,6 +594,7 @@ def main() -> None:
             "max_num_seqs": {"type": "int"},
             "async_scheduling": {"type": "bool"},
             "enforce_eager": {"type": "bool", "default": False},
+            "language_model_only": {"type": "bool", "default": False},
             "disable_hybrid_kv_cache_manager": {"type": "bool", "default": False},
             "mamba_cache_mode": {"type": "str"},
             "gpu_memory_bytes": {"type": "int"},
@@ -529,10 +611,17 @@ def main() -> None:
                 "options": {
                     "weights_bytes": {"type": "int"},
                     "cuda_graph_bytes": {"type": "int"},
+                    "cuda_graph_estimated_bytes": {"type": "int"},
                     "available_bytes": {"type": "int"},
                     "gpu_memory_utilization": {"type": "float"},
                     "tokens": {"type": "int", "no_log": False},
                     "concurrency": {"type": "float"},
+                    "inconsistent": {"type": "bool"},
+                    "max_model_len": {"type": "int"},
+                    "max_num_batched_tokens": {"type": "int", "no_log": False},
+                    "max_num_seqs": {"type": "int"},
+                    "decode_context_parallel_size": {"type": "int"},
+                    "enforce_eager": {"type": "bool"},
                 },
             },
             "vllm_version": {"type": "str"},

@@ -47,7 +47,7 @@ def tensor_parallel_sizes(question: Question, length: int, least: int) -> list[d
 
 def _sizes(request: BudgetRequest) -> list[int]:
     asked = request.parallel.tensor
-    if request.available_kv_cache_bytes is not None or request.weights_bytes is None:
+    if request.available_kv_cache_bytes is not None or (request.weights_bytes is None and request.weight_parts is None):
         return [asked]
     most = len(request.cards) // request.parallel.pipeline if request.cards else max(asked, _SIZES_WITHOUT_CARDS)
     powers = {1 << exponent for exponent in range(most.bit_length()) if 1 << exponent <= most}

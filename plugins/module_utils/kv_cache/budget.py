@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .alternatives import alternatives, tensor_parallel_sizes
-from .explanation import assumptions, compare, explain_cache
+from .explanation import assumptions, compare, explain_cache, explain_sizes
+from .picture import parts_of, text_lines
 from .planner import Planner
 from .question import WITHOUT_LIMIT, Question
 from .recommendation import Wishes, check_wishes, recommend
@@ -47,11 +48,13 @@ def compute_budget(request: BudgetRequest) -> Result:
     memory = question.memory(served)
 
     least = request.max_model_len or request.min_model_len or planner.block_size
+    sizes = tensor_parallel_sizes(question, served, least)
     capacity = planner.token_capacity(served, max(0, memory.available))
     result: Result = {
         "family": question.family,
         "kv_cache": _kv_cache(question, planner, memory.available, served),
         "memory": memory.as_result(),
+        "basis": memory.basis,
         "max_model_len": {
             "requested": request.max_model_len,
             "largest_that_fits": largest,
@@ -59,7 +62,7 @@ def compute_budget(request: BudgetRequest) -> Result:
             "model_limit": limit.tokens,
         },
         "fits": True,
-        "tensor_parallel_sizes": tensor_parallel_sizes(question, served, least),
+        "tensor_parallel_sizes": sizes,
         "alternatives": alternatives(question, served),
         "explanation": [
             *explain_cache(question, planner),
@@ -68,9 +71,20 @@ def compute_budget(request: BudgetRequest) -> Result:
             f"Longest context of the model: {limit.because}.",
             f"Recommended max_model_len: {'none' if recommended is None else tokens(recommended)}; "
             f"{recommended_because}.",
+            *explain_sizes(sizes),
         ],
         "notes": notes + assumptions(question, memory.notes) + compare(request.measured.tokens, capacity),
     }
+    result["memory_bar"] = text_lines(
+        parts_of(
+            {
+                "memory": result["memory"],
+                "available_kv_cache_bytes": memory.available,
+                "bytes_needed": planner.bytes_needed(served),
+                "max_model_len": served,
+            }
+        )
+    )
     refuse_what_cannot_start(question, planner, result)
     return result
 

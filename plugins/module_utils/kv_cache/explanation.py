@@ -7,8 +7,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from .planner import Planner
 from .question import Question
+from .units import gib
 
 _DIFFERS_FROM = 0.15
 
@@ -39,6 +43,22 @@ def explain_cache(question: Question, planner: Planner) -> list[str]:
     if request.kv_cache_dtype_from:
         lines.append(f"KV cache dtype {dtype.name}: {request.kv_cache_dtype_from}.")
     return lines
+
+
+def explain_sizes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which tensor-parallel sizes hold the model; nothing where only the asked one could be judged."""
+    if len(rows) < 2:
+        return []
+    fitting = ", ".join(str(row["size"]) for row in rows if row["fits"]) or "none"
+    small = [
+        f"{row['size']} (short by {gib(-row['available_kv_cache_bytes'])} per card)"
+        if row["available_kv_cache_bytes"] < 0
+        else f"{row['size']} (no room for one request)"
+        for row in rows
+        if not row["fits"]
+    ]
+    text = f"Tensor parallel sizes that hold the model: {fitting}"
+    return [f"{text}; too small: {', '.join(small)}." if small else f"{text}."]
 
 
 def assumptions(question: Question, memory_notes: tuple[str, ...]) -> list[str]:
