@@ -12,10 +12,11 @@ version_added: "0.1.0"
 description:
   - Computes from a checkpoint's C(config.json) and the cards what vLLM will print as its KV cache size, which context
     length fits, and which one to serve.
-  - Known are models in which every layer keeps every token, as grouped-query attention (GQA) or as multi-head latent
-    attention (MLA). Sliding windows, hybrids with states, sparse attention, encoder-decoders and every architecture
-    that is not known are refused by name; with O(available_kv_cache_bytes) and O(kv_bytes_per_token_per_gpu) their
-    tokens can still be computed.
+  - Known are grouped-query attention (GQA), sliding windows, chunked attention, multi-head latent attention (MLA)
+    with and without an indexer for sparse attention (DSA) or linear layers (KDA), hybrids with GDN or Mamba states,
+    layers of different shapes (NAS), encoder-decoders, and pure states. Every other architecture is refused by name,
+    never read as something else; with O(available_kv_cache_bytes) and O(kv_bytes_per_token_per_gpu) its tokens can
+    still be computed.
   - Needs either O(available_kv_cache_bytes), or O(weights_bytes) (or O(weights_bytes_per_gpu)) and O(gpus) (or
     O(gpu_memory_bytes)), from which it estimates what is left for the cache.
   - Fails, with everything it computed in the result, when the weights do not fit at O(tensor_parallel_size), when
@@ -104,7 +105,9 @@ options:
     description: Value of C(--max-num-seqs). Without it, the engine's default for the card.
     type: int
   async_scheduling:
-    description: Whether C(--async-scheduling) is set. Changes nothing where every layer keeps every token.
+    description:
+      - Whether C(--async-scheduling) is set, which puts twice the tokens of a batch in flight. Changes nothing where
+        every layer keeps every token. Without it, the default of the release.
     type: bool
   enforce_eager:
     description: Whether C(--enforce-eager) is set.
@@ -265,7 +268,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 family:
-  description: V(gqa), V(mla), or V(given) with O(kv_bytes_per_token_per_gpu).
+  description:
+    - V(gqa), V(gqa+sliding), V(gqa+chunked), V(nas), V(mla), V(mla+dsa), V(mla+kda), V(gqa+gdn), V(gqa+mamba2),
+      V(gqa+mamba1), V(gqa+conv), V(state), V(encoder-decoder), or V(given) with O(kv_bytes_per_token_per_gpu).
   returned: success
   type: str
 kv_cache:
@@ -303,13 +308,18 @@ kv_cache:
       elements: dict
       contains:
         kind:
-          description: V(full_attention), V(mla) or V(given).
+          description:
+            - V(full_attention), V(sliding_window), V(chunked_local_attention), V(mla), V(mla_indexer), V(mamba),
+              V(cross_attention) or V(given).
           type: str
         layers:
           description: Number of layers.
           type: int
         bytes_per_block:
           description: Bytes of one block of these layers.
+          type: int
+        block_size:
+          description: Tokens per block of these layers.
           type: int
         blocks_per_request:
           description: Blocks that one request of that length takes.
@@ -467,10 +477,12 @@ from ansible_collections.blackwell.serving.plugins.module_utils.module import fi
 
 # Options that the request knows by the same name.
 NAMED_ALIKE = (
+    "async_scheduling",
     "available_kv_cache_bytes",
     "attention_backend",
     "block_size",
     "cuda_graph_bytes_per_gpu",
+    "disable_hybrid_kv_cache_manager",
     "enforce_eager",
     "fit_to_free",
     "gpu_memory_bytes",
@@ -478,6 +490,7 @@ NAMED_ALIKE = (
     "headroom",
     "kv_bytes_per_token_per_gpu",
     "language_model_only",
+    "mamba_cache_mode",
     "max_num_batched_tokens",
     "max_num_seqs",
     "overhead_bytes_per_gpu",
