@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels import known
@@ -19,6 +21,24 @@ from simulation.decode_kernels import KERNEL_FILE, KERNELS, SHAPE, Processes
 Ask = Callable[..., list[KernelFit]]
 MLA = {"is_mla": True}
 BEFORE_0_33, FROM_0_33 = sorted(known.FILES, key=lambda sha256: known.FILES[sha256].releases)[-2:]
+
+
+LAUNCHED = json.loads((Path(__file__).resolve().parents[5] / "data/kernels/h200_launches.json").read_text())
+
+
+@pytest.mark.parametrize("launch", LAUNCHED["launches"], ids=lambda each: f"{each['vllm']} {each['kv_cache_dtype']}")
+def test_the_table_is_what_a_real_card_launched(launch: dict[str, Any]) -> None:
+    """But for FP8 in a release whose backend refuses it, which is in no row."""
+    target = target_of(LAUNCHED["compute_capability"])
+    assert target.limit_bytes == LAUNCHED["limit_bytes"]
+    shape = replace(SHAPE, num_attention_heads_per_rank=launch["num_attention_heads_per_rank"])
+    literals = known.FILES[launch["sha256"]].literals
+    row = known.lookup(launch["sha256"], literals, shape, launch["kv_cache_dtype"], target)
+    if launch["vllm"] == "0.16.0" and launch["kv_cache_dtype"] == "float8_e4m3fn":
+        assert row is None
+    else:
+        assert row is not None
+        assert [each.shared_memory_bytes for each in row.measured.launches] == [launch["shared_memory_bytes"]]
 
 
 @pytest.fixture
