@@ -23,7 +23,7 @@ MLA = {"is_mla": True}
 BEFORE_0_33, FROM_0_33 = sorted(known.FILES, key=lambda sha256: known.FILES[sha256].releases)[-2:]
 
 
-LAUNCHED = json.loads((Path(__file__).resolve().parents[5] / "data/kernels/h200_launches.json").read_text())
+LAUNCHED = json.loads((Path(__file__).resolve().parents[4] / "data/kernels/h200_launches.json").read_text())
 
 
 @pytest.mark.parametrize("launch", LAUNCHED["launches"], ids=lambda each: f"{each['vllm']} {each['kv_cache_dtype']}")
