@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +51,7 @@ def install(interpreter: Interpreter, environment: Mapping[str, str]) -> None:
         "getattr": lambda value, name, *default: _getattr(interpreter, value, name, *default),
         "hasattr": lambda value, name: _hasattr(interpreter, value, name),
         "isinstance": lambda value, kinds: _isinstance(interpreter, value, kinds),
+        "type": lambda value: _type(interpreter, value),
     }
     interpreter.builtins.update({name: Native(name, function) for name, function in plain.items()})
     interpreter.builtins.update({name: Native(name, function, lenient=True) for name, function in lenient.items()})
@@ -58,6 +60,8 @@ def install(interpreter: Interpreter, environment: Mapping[str, str]) -> None:
     root = interpreter.tree.root
     library: dict[str, Any] = {
         "importlib.util.find_spec": lambda name: _find_spec(interpreter, name),
+        "math.gcd": math.gcd,
+        "math.lcm": math.lcm,
         "os.environ.get": lambda name, default=None: environment.get(name, default),
         "os.getenv": lambda name, default=None: environment.get(name, default),
         "os.path.basename": os.path.basename,
@@ -153,6 +157,12 @@ def _is_one(interpreter: Interpreter, value: Value, kind: Value) -> bool | None:
     if isinstance(kind, Class):
         return isinstance(value, (Instance, Member)) and kind in interpreter.bases(value.of)
     return False if value is None else None
+
+
+def _type(interpreter: Interpreter, value: Value) -> Value:
+    if isinstance(value, (Instance, Member)):
+        return value.of
+    return interpreter.builtins.get(type(value).__name__, Unknown("type()", "?"))
 
 
 def _find_spec(interpreter: Interpreter, name: str) -> Value:

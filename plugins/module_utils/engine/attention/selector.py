@@ -37,6 +37,7 @@ from .values import (
 )
 
 REGISTRY = ("vllm.v1.attention.backends.registry", "AttentionBackendEnum")
+BACKENDS = "vllm.v1.attention.backends."
 PRIORITIES = ("vllm.platforms.cuda", "_get_backend_priorities")
 BACKEND = "vllm.v1.attention.backend"
 CONTEXT_PARALLEL = ("vllm.v1.worker.cp_utils", "check_attention_cp_compatibility")
@@ -83,6 +84,7 @@ class Selector:
         self.question = surroundings.question
         self.reader = surroundings.interpreter
         self.notes: list[str] = []
+        self._imported: set[str] = set()
 
     def priorities(self, kv_cache_dtype: str) -> list[str]:
         """Names of the backends that vLLM tries, first to last; Unresolved when that cannot be told."""
@@ -106,7 +108,7 @@ class Selector:
         """The selector's verdict, and of an accepted backend what it refuses later."""
         self.around.ask_for(kv_cache_dtype)
         try:
-            ways = self.explore(lambda: self._refusals(name, kv_cache_dtype))
+            ways = self.explore(lambda: self.refusals(name, kv_cache_dtype))
         except (Unresolved, TooManyWays) as error:
             return Verdict(None, unknown=(str(error.unknown),))
         refused = [bool(way.result) for way in ways]
@@ -136,11 +138,14 @@ class Selector:
         path = self.reader.lookup(self.around.cls(*REGISTRY).body, name)
         return f"{str(path).rpartition('.')[0].replace('.', '/')}.py"
 
-    def _import(self, module: str) -> None:
-        """Fail as importing the module would where a package that it imports is not installed."""
+    def _import(self, module: str, importers: tuple[str, ...] = ()) -> None:
+        """Fail as importing the module would where a package is not installed that it or a backend it uses imports."""
+        if module in self._imported or module in importers:
+            return
         scope = self.around.tree.module(module)
         if scope is None:
             raise Raised("ModuleNotFoundError", f"No module named '{module}'", stated=True)
+        consulted = self.around.decisions.consulted
         for statement in scope.body:
             if isinstance(statement, ast.Import):
                 names = [alias.name for alias in statement.names]
@@ -150,8 +155,12 @@ class Selector:
                 continue
             for name in names:
                 self.reader.imported(name, scope.place(statement))
+                if name.startswith(BACKENDS):
+                    self._import(name, (*importers, module))
+        if self.around.decisions.consulted == consulted:
+            self._imported.add(module)
 
-    def _refusals(self, name: str, kv_cache_dtype: str) -> tuple[str, ...]:
+    def refusals(self, name: str, kv_cache_dtype: str) -> tuple[str, ...]:
         try:
             backend = self.backend(name)
             check = self.reader.attribute(backend, "validate_configuration", backend.scope.place(backend.node))
