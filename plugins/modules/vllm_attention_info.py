@@ -42,6 +42,7 @@ options:
     description:
       - Python of the engine's virtual environment. Its packages are read; it is started for O(check_kernels) only.
       - One of O(python) and O(site_packages) is required.
+      - With both, O(site_packages) is read and O(python) compiles.
     type: path
   site_packages:
     description: Folder that holds the package C(vllm), when no Python is to be started.
@@ -436,7 +437,7 @@ def main() -> None:
             "cache_dir": {"type": "path"},
         },
         required_one_of=[["python", "site_packages"], ["path", "config", "model"]],
-        mutually_exclusive=[["python", "site_packages"], ["model", "path"], ["model", "config"]],
+        mutually_exclusive=[["model", "path"], ["model", "config"]],
         required_by={"hf_quant_config": "config"},
         supports_check_mode=True,
     )

@@ -109,6 +109,10 @@ def pretend_card(capability: Any) -> None:
     vllm.platforms._current_platform = Card()
     torch.cuda.get_device_capability = lambda *_: tuple(capability)
     torch.cuda.current_device = lambda: 0
+    empty = torch.empty  # CUTLASS_MLA takes a workspace when it is imported
+    torch.empty = lambda *sizes, device=None, **more: empty(
+        *sizes, device="meta" if str(device).startswith("cuda") else device, **more
+    )
     torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(multi_processor_count=148)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ...errors import ServingError
 from . import cpu
 from .declared import block_sizes, declared_dtypes, engine_dtypes
-from .question import Question
+from .question import Question, check_sizes
 from .selector import Selector, Verdict
 from .surroundings import Surroundings
 from .tree import SourceTree
@@ -74,8 +74,9 @@ class Answer:
 def ask(tree: SourceTree, question: Question, platform: str) -> Answer:
     """Ask the engine in the tree. platform: cuda or cpu.
 
-    ServingError: --attention-backend names a backend that this engine does not have.
+    ServingError: parallel sizes that cannot be, or --attention-backend names a backend that this engine does not have.
     """
+    check_sizes(question)
     selector = Selector(Surroundings(tree, question, platform))
     known = engine_dtypes(selector)
     answer = Answer(platform, list(question.kv_cache_dtypes or known or COMMON_DTYPES))

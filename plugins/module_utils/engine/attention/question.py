@@ -71,6 +71,27 @@ class Question:
         return None if heads is None else max(1, heads // self.tensor_parallel_size)
 
 
+def check_sizes(question: Question) -> None:
+    """Refuse parallel sizes with which vLLM does not start at all."""
+    tensor, decode = question.tensor_parallel_size, question.decode_context_parallel_size
+    for name, size in (("tensor_parallel_size", tensor), ("decode_context_parallel_size", decode)):
+        if size < 1:
+            raise ServingError(f"{size} is no parallel size", where=name, remedy="Give 1 or more")
+    heads = question.model.num_attention_heads
+    if heads is not None and heads % tensor:
+        raise ServingError(
+            f"{heads} attention heads cannot be split over {tensor} ranks",
+            where="tensor_parallel_size",
+            remedy=f"Choose a divisor of {heads}",
+        )
+    if tensor % decode:
+        raise ServingError(
+            f"{tensor} ranks cannot be split into groups of {decode}",
+            where="decode_context_parallel_size",
+            remedy=f"Choose a divisor of tensor_parallel_size ({tensor})",
+        )
+
+
 def parse_capability(text: str) -> Capability:
     """ "12.0" as NVIDIA writes a compute capability."""
     match = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
