@@ -50,7 +50,8 @@ attributes:
     support: full
     details:
       - Runs the module in the background on the host and shows per host how far it is. In check mode, and with the
-        task's own C(async), the module runs as it is.
+        task's own C(async), the module runs as it is. So it does, without progress, where no background job can be
+        started, as for a user without a home folder.
       - When the play is interrupted, the download goes on on the host; the next run waits for it and says so.
   async:
     support: full
@@ -187,7 +188,8 @@ options:
     default: false
   progress_file:
     description:
-      - File that says how far the run is, for whoever wants to show it, such as the action plugin of this module.
+      - File that says how far the run is, for whoever wants to show it. The action plugin of this module uses one of
+        its own, or this one, an absolute path, when it is given.
       - It is replaced as a whole about twice a second while the module runs, and removed when the task ends or fails;
         after a signal that ends the process it stays as it was. Its folder has to exist. A file that cannot be written
         does not fail the task, and what stands there and is no regular file is left alone. In check mode it is not

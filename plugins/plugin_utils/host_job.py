@@ -47,7 +47,7 @@ if ! is_running "$job"; then echo finished; elif [ $alive = yes ]; then echo run
 if [ -f "$progress" ]; then
   own=$(tr '\n' ' ' < "$progress"); printf '%s\n' "$own"
   case $own in *'"waiting"'*)
-    for other in "${progress%/*}"/*.progress; do
+    for other in "${job%/*}"/*.progress; do
       [ "$other" = "$progress" ] || { tr '\n' ' ' < "$other"; echo; }
     done ;;
   esac

@@ -24,7 +24,7 @@ from ansible.utils.display import Display
 
 from .host_job import FINISHED, GONE, Look, ShellScript, clean, look, parse_look
 from .progress_display import IS_TERMINAL, Line, ProgressDisplay
-from .quantities import duration
+from .quantities import duration, printable
 
 DIRECTORY = "blackwell.serving"  # below Ansible's own folder for jobs, so that ours can be told from others'
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.6, 4.0
@@ -71,31 +71,39 @@ class ProgressAction(ActionBase):  # type: ignore[misc]
             shell.set_option("async_dir", before)
         return result
 
-    def _run_in_background(self, progress_file: str) -> dict[str, Any]:
-        arguments = {**self._task.args, "progress_file": progress_file}
+    def _run_in_background(self, own_file: str) -> dict[str, Any]:
+        asked_for = self._task.args.get("progress_file")  # somebody else wants to look, too
+        arguments = {**self._task.args, "progress_file": asked_for or own_file}
+        display = self._display_for()
         own_limit = self.limit_s(self._task.args)
         # Ansible's own `timeout` of the task ends the controller's half; the host's half ends with it.
         limit = self._task.timeout or (own_limit + 300 if own_limit else LONGEST_JOB_S)
         self._task.async_val = int(limit)
         try:
             started = self._execute_module(module_args=arguments, task_vars=self._vars, wrap_async=True)
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as error:  # as when an unprivileged user cannot be given the files of a job
+            started = {"msg": str(error)}
         finally:
             self._task.async_val = 0
-        if "ansible_job_id" not in started or started.get("failed"):
+        if "ansible_job_id" not in started:
+            display.say(f"no progress, as no background job can be started there: {printable(started.get('msg'))}")
+            return dict(self._execute_module(task_vars=self._vars))
+        if started.get("failed"):
             started.pop("changed", None)
             return dict(started)
         job_file = str(started["results_file"])
         folder = posixpath.dirname(job_file)  # the same one, as the host expands it
         self._connection._shell.set_option("async_dir", folder)
-        progress_file = f"{folder}/{progress_file.rpartition('/')[2]}"
-        display = self._display_for()
-        state = self._follow(job_file, progress_file, display)
+        own_file = f"{folder}/{own_file.rpartition('/')[2]}"
+        state = self._follow(job_file, str(asked_for or own_file), display)
         if state == GONE:
             finished = _gone()
         else:
             finished = self._patiently(lambda: self._status(str(started["ansible_job_id"])), display)
         with contextlib.suppress(AnsibleConnectionFailure):  # a later run sweeps up
-            self._shell(clean(job_file, progress_file))
+            self._shell(clean(job_file, own_file))
         result = _plain(started, finished)
         display.finish(None if result.get("failed") else self.summary(result))
         return result

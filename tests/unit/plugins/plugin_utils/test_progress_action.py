@@ -109,6 +109,24 @@ def test_each_of_several_hosts_has_its_lines(tmp_path: Path, strategy: str) -> N
     assert play.left() == []
 
 
+def test_a_host_without_background_jobs_and_a_progress_file_of_the_users_own(tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    tasks = {
+        "foreground": {**work(steps=1), "vars": {"ansible_async_dir": "/proc/nothing"}},
+        "failing": {**work(steps=1, ending="fail"), "vars": {"ansible_async_dir": "/proc/nothing"}},
+        "own": work(steps=6, progress_file=str(own)),
+    }
+    play = Play(tmp_path, tasks, "-vvv", plugins=PLUGINS)
+    (line,) = play.lines("foreground")
+    assert line.startswith("gpu1: no progress, as no background job can be started there: could not create directory")
+    result = play.results()["foreground"]
+    assert (result["answer"], result["background"], result["changed"]) == (42, False, True)
+    assert (play.results()["failing"]["msg"], play.results()["failing"]["failed"]) == ("it went wrong", True)
+    assert any("working" in line for line in play.lines("own"))
+    assert own.exists()
+    assert play.left() == []
+
+
 def processes_of(folder: Path) -> list[str]:
     """Jobs that still run: their module lies below the folder."""
     found = []
