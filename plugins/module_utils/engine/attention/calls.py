@@ -49,6 +49,7 @@ class Calls(Names):
         super().__init__(tree, decisions)
         self.depth = 0
         self.tolerant = False
+        self._externals: dict[str, Unknown] = {}
 
     @abstractmethod
     def run(self, statements: list[ast.stmt], frame: Frame) -> None: ...
@@ -62,7 +63,8 @@ class Calls(Names):
         if isinstance(value, PLAIN):
             return bool(value)
         if isinstance(value, External):
-            value = Unknown(value.name, place)
+            # One and the same, wherever it is asked for.
+            value = self._externals.setdefault(value.name, Unknown(value.name, place))
         if isinstance(value, Unknown):
             if self.tolerant:
                 raise Unresolved(value)

@@ -15,7 +15,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .scope import Scope
-from .values import Class, External, Function, Instance, Member, Module, Record, Super, Unknown, Unresolved, Value
+from .values import (
+    Class,
+    External,
+    Function,
+    Instance,
+    Member,
+    Module,
+    Raised,
+    Record,
+    Super,
+    Unknown,
+    Unresolved,
+    Value,
+)
 
 PLAIN = (str, bytes, int, float, bool, type(None), tuple, list, set, frozenset, dict)
 LARGEST_POWER = 64
@@ -254,7 +267,9 @@ class Expressions(ABC):
         if isinstance(value, (list, tuple, str, dict)) and not holds_unknown([key]):
             try:
                 return value[key]
-            except (LookupError, TypeError):
+            except LookupError as error:
+                raise Raised(type(error).__name__, str(error)) from error
+            except TypeError:
                 return self.unknown(node, frame)
         return self.unknown(node, frame)
 
@@ -337,6 +352,8 @@ def shown_as(value: Value) -> str:
     """The value as an f-string of the source would print it, as far as that matters in a reason."""
     if isinstance(value, External):
         return value.name
+    if isinstance(value, Record) and "message" in value.fields:
+        return str(value.fields["message"])
     return str(value)
 
 

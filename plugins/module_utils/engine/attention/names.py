@@ -225,6 +225,7 @@ class Names(Expressions):
     def bases(self, cls: Class) -> list[Class | Unknown]:
         """The class and its bases in the order of look-up; a base that cannot be told is in it as Unknown."""
         if cls not in self._bases:
+            self._bases[cls] = [cls]  # for a class that would be its own base
             order: list[Class | Unknown] = []
             for base in self._direct_bases(cls):
                 order.extend(self.bases(base) if isinstance(base, Class) else [base])
