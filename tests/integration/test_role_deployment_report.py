@@ -32,6 +32,7 @@ class Host:
         self.root = folder
         self.directory = folder / "vllm-kimi"
         self.report = self.directory / "report.md"
+        self.picture = self.directory / "memory.svg"
 
     def record(self, record: dict[str, Any]) -> None:
         self.directory.mkdir(exist_ok=True)
@@ -91,9 +92,10 @@ def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
     predicted = host.run("--check", deployment_report_controller_path=str(copy))
     assert not host.report.exists()
     shown = host.run(deployment_report_controller_path=str(copy))
-    assert changed(predicted) == changed(shown) == 2
+    assert changed(predicted) == changed(shown) == 4
     text = host.report.read_text()
-    assert copy.read_text() == text
+    assert copy.read_text() == text.replace("](memory.svg)", "](copy.svg)")
+    assert (host.root / "copy.svg").read_text() == host.picture.read_text()
     for line in (
         "| 0 | NVIDIA RTX PRO 6000 Blackwell | 12.0 | 97,887 MiB (95.59 GiB) | GPU-0 |",
         "| experts | 384 routed, 8 active, 1 shared |",
@@ -103,7 +105,11 @@ def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
         "- **max_model_len = 131072**: 178,768 tokens fit, 25 % of them are left free",
         "  - not 262144: more than what fits",
         "| KV cache tokens | 178,768 | 178,752 |",
-        "| weights, per card | not yet known | 70.81 GiB |",
+        "| weights, per card | 70.81 GiB | 70.81 GiB |",
+        "| overhead (activations, libraries, NCCL), per card | 2.76 GiB | 2.79 GiB |",
+        "| CUDA graphs taken off the KV cache, per card | 2.10 GiB | 2.10 GiB |",
+        "![Memory of one card](memory.svg)",
+        "| `--max-num-seqs 64` | 204,112 |",
         "Difference of measured and predicted tokens: -16 tokens (-0.01 %).",
         "The engine's own line: `GPU KV cache size: 178,752 tokens`",
         "| 4 | no | not yet known |",
@@ -123,10 +129,15 @@ def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
     for part in ("predicted 178,768 tokens, the engine says 178,752", "reasoning A simple fact. France: Paris."):
         assert part in shown
     assert "60.24 tokens per second" in shown
-    before = host.report.stat()
+    assert "[WWWW" in shown
+    assert "K KV cache of one request of 131,072 tokens   8.58 GiB" in shown
+    off = "The engine says 178,752 tokens, 16 fewer than predicted (-0.01 %); off was the overhead"
+    assert off in shown
+    assert f"- **prediction**: {off}" in text
+    before = [path.stat() for path in (host.report, host.picture)]
     assert changed(host.run(deployment_report_controller_path=str(copy))) == 0
-    after = host.report.stat()
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    after = [path.stat() for path in (host.report, host.picture)]
+    assert [(one.st_ino, one.st_mtime_ns) for one in before] == [(one.st_ino, one.st_mtime_ns) for one in after]
 
 
 def test_what_the_record_does_not_say_is_not_yet_known(host: Host) -> None:
@@ -136,6 +147,7 @@ def test_what_the_record_does_not_say_is_not_yet_known(host: Host) -> None:
     assert "| KV cache tokens | not yet known | not yet known |" in text
     assert 'The answer to "What is the capital of France?" is not yet known.' in text
     assert "health not yet known" in shown
+    assert not host.picture.exists()
 
 
 def test_a_dense_model_and_a_prediction_that_came_true(host: Host) -> None:
@@ -162,7 +174,7 @@ def test_absent_takes_away_its_own_files_and_no_others(host: Host) -> None:
     host.run(deployment_report_show=False)
     other = host.directory / ".someone-else"
     other.touch()
-    assert changed(host.run(deployment_report_state="absent")) == 2
+    assert changed(host.run(deployment_report_state="absent")) == 3
     assert list(host.directory.iterdir()) == [other]
     other.unlink()
     assert changed(host.run(deployment_report_state="absent")) == 1

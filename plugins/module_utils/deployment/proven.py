@@ -11,6 +11,7 @@ from .schema_types import (
     ANY,
     BOOLEAN,
     COUNT,
+    INTEGER,
     NUMBER,
     STRING,
     STRINGS,
@@ -43,6 +44,25 @@ MEASURED = section(
             "environment": {"type": ["object", "null"], "additionalProperties": STRING},
             "load_seconds": NUMBER,
             "invocation_id": TEXT,
+            "inputs": {"type": "object", "description": "The settings of this start, as the decisions have them."},
+            "difference": described(
+                "What the prediction missed; tokens and bytes are measured beside predicted.",
+                closed(
+                    {
+                        "tokens": INTEGER,
+                        "percent": NUMBER,
+                        "term": described("What was off most; null when nothing was.", TEXT),
+                        "terms": array(
+                            closed(
+                                {"term": STRING, "predicted_bytes": INTEGER, "measured_bytes": INTEGER},
+                                required=["term"],
+                            )
+                        ),
+                        "text": STRING,
+                    },
+                    nullable=True,
+                ),
+            ),
         },
     ),
 )
