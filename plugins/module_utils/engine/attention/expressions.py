@@ -366,6 +366,8 @@ def same(left: Value, right: Value) -> bool | None:
         if isinstance(left, External) or isinstance(right, External):
             return None if not (left is None or right is None) else _external_is_none(left, right)
         return left is right
+    if isinstance(left, PLAIN) and isinstance(right, PLAIN):
+        return None if equal(left, right) else False  # whether two equal values are one object is Python's affair
     return equal(left, right)
 
 

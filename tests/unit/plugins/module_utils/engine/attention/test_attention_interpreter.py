@@ -103,9 +103,11 @@ def test_an_expression_is_as_python_has_it_or_unknown(tmp_path: Path, expression
     ways = ways_of(reader_of(tmp_path, source=text))
     try:
         expected: Any = eval(expression)  # noqa: S307 - the peer
-    except Exception:
+    except (LookupError, ArithmeticError):
         assert all(way.assumed or is_open(way.result) for way in ways)
         return
+    except TypeError:
+        return  # no engine that starts has such a source: nothing is claimed
     if not any(way.assumed or is_open(way.result) for way in ways):
         assert [way.result for way in ways] == [expected]
         assert type(ways[0].result) is type(expected)
