@@ -202,8 +202,14 @@ selected:
   returned: success
   type: dict
   sample: {auto: TRITON_MLA, bfloat16: TRITON_MLA, fp8: TRITON_MLA, fp8_e5m2: null}
+possible:
+  description:
+    - For each dtype of which it is certain that a backend serves it and not which, the backends that may be selected.
+  returned: success
+  type: dict
+  sample: {}
 unanswered:
-  description: For each dtype whose selection is not certain, what could not be told.
+  description: For each dtype whose selection is not certain, what could not be told, with file and line.
   returned: success
   type: dict
   sample: {}
@@ -235,7 +241,9 @@ kernels:
       description: The comparison, or why it is not known.
       type: str
 supported_kv_cache_dtypes:
-  description: The dtypes that a backend serves and whose kernel is not known to be too large.
+  description:
+    - The dtypes that a backend serves and whose kernel is not known to be too large.
+    - V(auto) stands for the model's own dtype here, whatever the checkpoint makes of it.
   returned: success
   type: list
   elements: str

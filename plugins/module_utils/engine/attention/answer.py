@@ -44,6 +44,7 @@ class Answer:
 
     backends: in the order in which vLLM tries them; selected: {KV-cache dtype: name, or None when none serves it}
     unanswered: {KV-cache dtype: what could not be told} where that leaves the selection open
+    possible: {KV-cache dtype: names} where it is open which of these is selected, and certain that one of them runs
     """
 
     platform: str
@@ -51,16 +52,13 @@ class Answer:
     backends: list[BackendAnswer] = field(default_factory=list)
     selected: dict[str, str | None] = field(default_factory=dict)
     unanswered: dict[str, list[str]] = field(default_factory=dict)
+    possible: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def serving(self, kv_cache_dtype: str) -> list[str]:
-        """The backend that serves the dtype; several where the host decides between them and each would."""
+        """The backend that serves the dtype; several where it is open which, and each would."""
         chosen = self.selected.get(kv_cache_dtype)
-        if chosen is not None:
-            return [chosen]
-        asked = {each.name: each.verdicts[kv_cache_dtype] for each in self.backends if kv_cache_dtype in each.verdicts}
-        open_choice = kv_cache_dtype in self.unanswered and all(verdict.serves for verdict in asked.values())
-        return list(asked) if open_choice else []
+        return [chosen] if chosen is not None else self.possible.get(kv_cache_dtype, [])
 
     def backend(self, name: str) -> BackendAnswer:
         """The backend's answer, a new one when it is asked for first."""
@@ -121,24 +119,33 @@ def _ask_cuda(selector: Selector, answer: Answer, dtype: str) -> None:
         answer.selected[dtype] = None
         answer.unanswered[dtype] = [f"the order of backends: {error.unknown}"]
         return
-    open_before: list[str] = []
-    answer.selected[dtype] = None
-    decided = False
-    for name in order:
-        verdict = selector.judge(name, dtype)
+    verdicts = {name: selector.judge(name, dtype) for name in order}
+    for name, verdict in verdicts.items():
         answer.backend(name).verdicts[dtype] = verdict
-        if decided or verdict.valid is False:
+    _select(answer, dtype, verdicts)
+
+
+def _select(answer: Answer, dtype: str, verdicts: dict[str, Verdict]) -> None:
+    """vLLM takes the first backend that its selector accepts, whatever that one refuses later."""
+    answer.selected[dtype] = None
+    tried: list[str] = []
+    told: list[str] = []
+    for name, verdict in verdicts.items():
+        if verdict.valid is False:
             continue
-        if verdict.serves is None:
-            open_before += [f"{name}: {what}" for what in verdict.unknown]
+        tried.append(name)
+        told += [f"{name}: {what}" for what in verdict.unknown]
+        if verdict.valid is None:
             continue
-        decided = True
         if verdict.later:
             answer.notes.append(f"{dtype}: vLLM would choose {name}, and then fail: {'; '.join(verdict.later)}")
-        elif not open_before:
+        elif not told:
             answer.selected[dtype] = name
-    if open_before:
-        answer.unanswered[dtype] = open_before
+        elif verdict.serves and all(verdicts[before].would_run for before in tried[:-1]):
+            answer.possible[dtype] = tried
+        break
+    if told:
+        answer.unanswered[dtype] = told
 
 
 def _ask_cpu(selector: Selector, answer: Answer, dtype: str) -> None:
@@ -146,6 +153,8 @@ def _ask_cpu(selector: Selector, answer: Answer, dtype: str) -> None:
     for name in names:
         answer.backend(name).verdicts[dtype] = verdict
     answer.selected[dtype] = names[0] if len(names) == 1 and verdict.valid else None
+    if len(names) > 1 and verdict.valid:
+        answer.possible[dtype] = names
     if not names and verdict.reasons:
         answer.notes.append(f"{dtype}: {'; '.join(verdict.reasons)}")
     if verdict.valid is None or (verdict.valid and len(names) > 1):

@@ -76,7 +76,9 @@ def recommend(
                 f"{dtype}: the only one of the KV-cache dtypes that {' or '.join(answer.serving(dtype))} serves here."
             )
             return Recommendation(dtype, " ".join([text, *_rejections(rejected)]), rejected)
-    return Recommendation(None, " ".join(["No KV-cache dtype can be recommended.", *_rejections(rejected)]), rejected)
+    uncertain = [f"Not certain: {dtype}." for dtype in answer.unanswered if dtype not in FULL_WIDTH]
+    text = " ".join(["No KV-cache dtype can be recommended.", *_rejections(rejected), *uncertain])
+    return Recommendation(None, text, rejected)
 
 
 def _candidates(answer: Answer, checkpoint: CheckpointCache, model_dtype: str) -> Iterator[tuple[str, str]]:
@@ -95,16 +97,18 @@ def _obstacle(answer: Answer, kernels: Sequence[KernelFit], dtype: str) -> str |
     """Why the dtype cannot be recommended; None when nothing stands in the way."""
     if dtype not in answer.selected:
         return "it was not asked for"
-    backend = next(iter(answer.serving(dtype)), None)
-    if backend is None:
+    serving = answer.serving(dtype)
+    if not serving:
         return _no_backend(answer, dtype)
-    fit = next((fit for fit in kernels if fit.dtype == dtype and fit.backend == backend), None)
-    if fit is not None and fit.fits is False:
-        return f"{backend} declares it, and its decode kernel does not fit the card: {fit.reason}"
-    if dtype in FULL_WIDTH or not backend.startswith(COMPILED_AT_RUN_TIME) or (fit is not None and fit.fits):
-        return None
-    why = fit.reason if fit is not None else "the kernels were not looked at"
-    return f"whether the decode kernel of {backend} fits the card is not known: {why}"
+    for backend in serving:
+        fit = next((fit for fit in kernels if fit.dtype == dtype and fit.backend == backend), None)
+        if fit is not None and fit.fits is False:
+            return f"{backend} declares it, and its decode kernel does not fit the card: {fit.reason}"
+        proven = fit is not None and fit.fits
+        if dtype not in FULL_WIDTH and backend.startswith(COMPILED_AT_RUN_TIME) and not proven:
+            why = fit.reason if fit is not None else "the kernels were not looked at"
+            return f"whether the decode kernel of {backend} fits the card is not known: {why}"
+    return None
 
 
 def _no_backend(answer: Answer, dtype: str) -> str:

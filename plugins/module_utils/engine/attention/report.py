@@ -31,6 +31,7 @@ def report(
     return {
         "backends": [_backend(each) for each in answer.backends],
         "selected": dict(answer.selected),
+        "possible": dict(answer.possible),
         "unanswered": dict(answer.unanswered),
         "kernels": [asdict(fit) for fit in kernels],
         "supported_kv_cache_dtypes": supported,

@@ -61,12 +61,14 @@ class Verdict:
     reasons: the selector's, in its own words
     later:   what would end the engine after the selector had accepted it
     unknown: what could not be told, each with file and line
+    would_run: of an open verdict, whether nothing is known that would end the engine if the selector accepted it
     """
 
     valid: bool | None
     reasons: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    would_run: bool = False
 
     @property
     def serves(self) -> bool | None:
@@ -115,9 +117,15 @@ class Selector:
         if all(refused):
             common = [reason for reason in ways[0].result if all(reason in way.result for way in ways)]
             return Verdict(False, tuple(common or ways[0].result))
-        if any(refused):
-            possible = dict.fromkeys(reason for way in ways for reason in way.result)
-            return Verdict(None, unknown=(*(f"perhaps {reason!r}" for reason in possible), *_told(ways)))
+        accepted = self._accepted(name, kv_cache_dtype)
+        if not any(refused):
+            return accepted
+        possible = dict.fromkeys(reason for way in ways for reason in way.result)
+        told = (*(f"perhaps {reason!r}" for reason in possible), *_told(ways), *accepted.later, *accepted.unknown)
+        return Verdict(None, unknown=told, would_run=bool(accepted.serves))
+
+    def _accepted(self, name: str, kv_cache_dtype: str) -> Verdict:
+        """The verdict on a backend that the selector accepts: what it refuses later."""
         try:
             ways = self.explore(lambda: self._later(name, kv_cache_dtype))
         except (Unresolved, TooManyWays) as error:

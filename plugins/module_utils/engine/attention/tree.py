@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import warnings
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -81,7 +82,9 @@ class SourceTree:
         shown = str(path.relative_to(self.root))
         text = path.read_bytes()
         try:
-            body = ast.parse(text, shown).body
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Python thinks of the engine's style
+                body = ast.parse(text, shown).body
         except (SyntaxError, ValueError) as error:
             version = f"{sys.version_info.major}.{sys.version_info.minor}"
             what = f"source that Python {version} can parse: {error}"

@@ -199,6 +199,9 @@ def test_a_packages_absence_is_a_refusal_where_the_environment_is_whole(engine: 
 def test_what_the_network_decides_is_unknown_with_its_place(engine: Path) -> None:
     answer = told(engine, "12.0", GROUPED, kv_cache_dtypes=["fp8", "fp8_e5m2", "bfloat16"])
     assert answer.selected == {"fp8": None, "fp8_e5m2": None, "bfloat16": "GROUPED_A"}
+    # Whatever the network says, one of the two is taken; fp8_e5m2 has no second one.
+    assert answer.possible == {"fp8": ["GROUPED_A", "GROUPED_B"]}
+    assert (answer.serving("fp8"), answer.serving("fp8_e5m2")) == (["GROUPED_A", "GROUPED_B"], [])
     assert answer.backend("GROUPED_B").verdicts["fp8"].valid is True
     assert any("urlopen(" in what and "grouped.py:14" in what for what in answer.unanswered["fp8"])
 
