@@ -207,7 +207,9 @@ options:
         "writer": null, "at": 1790000000.123})
     type: path
   owner:
-    description: Owner of O(dest), of its folders and of the files, as a name or a number.
+    description:
+      - Owner of O(dest), of its folders and of the files, as a name or a number.
+      - What is kept below C(.cache) stays with the user that the task runs as; run later tasks as the same one.
     type: str
   group:
     description: Group of O(dest), of its folders and of the files, as a name or a number.

@@ -88,7 +88,8 @@ class ProgressAction(ActionBase):  # type: ignore[misc]
         finally:
             self._task.async_val = 0
         if "ansible_job_id" not in started:
-            display.say(f"no progress, as no background job can be started there: {printable(started.get('msg'))}")
+            why = printable(" ".join(str(started.get("msg")).split()))
+            display.say(f"no progress, as no background job can be started there: {why}")
             return dict(self._execute_module(task_vars=self._vars))
         if started.get("failed"):
             started.pop("changed", None)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from .index import INDEX
 from .lock import WriterLock, active_writer
 from .manifest import Manifest
 from .patches import read_patches
-from .paths import OWN_STATE, destination, refuse_collisions, refuse_escapes, selected
+from .paths import OWN_STATE, destination, refuse_collisions, refuse_escapes, selected, shown
 from .pin import pin
 from .plan import Plan, make_plan
 from .progress import Progress
@@ -76,9 +77,11 @@ def _explained(dest: str) -> Iterator[None]:
     except OSError as error:
         raise ServingError(
             "a file or folder cannot be used",
-            where=str(error.filename or dest),
+            where=shown(error.filename or dest),
             why=error.strerror or str(error),
-            remedy="Correct that and run again: what has arrived is kept",
+            remedy="Run the task with become, or as the owner of the folder"
+            if error.errno in (errno.EACCES, errno.EPERM)
+            else "Correct that and run again: what has arrived is kept",
         ) from error
 
 

@@ -25,7 +25,7 @@ from types import TracebackType
 from ..errors import ServingError
 from .claim import Claim, holder
 from .filesystem import is_shared
-from .paths import OWN_STATE, STATE
+from .paths import OWN_STATE, STATE, shown
 from .processes import flock_holder, is_open_for_writing, process
 
 POLL_S = 0.2
@@ -156,7 +156,7 @@ def other_clients(dest: Path) -> list[str]:
     found = []
     for path in sorted((dest / STATE / "download").rglob("*")):
         if path.suffix == ".lock" and (pid := flock_holder(path)) is not None:
-            found.append(f"pid {pid} holds {path.name}")
+            found.append(f"pid {pid} holds {shown(path.name)}")
         elif path.suffix == ".incomplete" and is_open_for_writing(path):
-            found.append(f"a process writes {path.name}")
+            found.append(f"a process writes {shown(path.name)}")
     return found

@@ -51,6 +51,12 @@ def _unsafe(path: object, why: str) -> ServingError:
     )
 
 
+def shown(path: str | os.PathLike[str]) -> str:
+    """A name that was found on disk, for a result: what is no text or steers a terminal is escaped."""
+    text = os.fsencode(path).decode(errors="backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def selected(paths: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
     """The paths that the patterns ask for, with huggingface_hub's rules: `*` crosses `/`, `folder/` is all below it.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .index import INDEX
 from .manifest import Manifest
+from .paths import shown
 from .plan import Plan, former_on_disk, weights_of_nobody
 from .survey import SHARD_SUFFIX, Finding
 
@@ -60,7 +61,7 @@ def verified_by(findings: Collection[Finding], goal: Manifest) -> str:
 
 
 def cleared_of(plan: Plan) -> list[dict[str, Any]]:
-    return [{"path": str(path.relative_to(plan.dest)), "bytes": count} for path, count in plan.cleared]
+    return [{"path": shown(path.relative_to(plan.dest)), "bytes": count} for path, count in plan.cleared]
 
 
 def notes_on(plan: Plan, patches: Collection[str]) -> list[str]:
@@ -70,7 +71,7 @@ def notes_on(plan: Plan, patches: Collection[str]) -> list[str]:
         notes.append(f"no longer in the repository, removed with prune=true while unchanged: {', '.join(former)}")
     strangers = [path for path in weights_of_nobody(plan.dest, plan.goal) if path not in plan.goal.former]
     if strangers:
-        notes.append(f"weights on disk that the repository does not have: {', '.join(strangers)}")
+        notes.append(f"weights on disk that the repository does not have: {', '.join(map(shown, strangers))}")
     if not plan.wants(INDEX) and INDEX not in plan.goal.former and (plan.dest / INDEX).exists():
         notes.append(f"{INDEX} on disk is not compared with the shards: it is excluded, or not of this repository")
     patched = [finding.file.path for finding in plan.findings if finding.state == "patched"]

@@ -16,6 +16,7 @@ from .paths import nearest_existing
 
 MARGIN = 0.05
 INODES_PER_FILE = 2  # the file and the note that spares huggingface_hub its transfer
+INODES_BESIDE = 16  # folders, lock, manifest
 
 
 def refuse_unwritable(dest: Path, folders: Iterable[Path] = ()) -> None:
@@ -52,8 +53,8 @@ def refuse_too_little_space(dest: Path, missing_bytes: int, files: int, min_free
             remedy="Remove what is no longer needed there, or choose another dest",
             facts=facts,
         )
-    inodes = INODES_PER_FILE * files
-    if status.f_files and inodes > status.f_favail:
+    inodes = INODES_PER_FILE * files + INODES_BESIDE
+    if files and status.f_files and inodes > status.f_favail:
         raise ServingError(
             "there are too few inodes for the download",
             where=str(folder),

@@ -113,6 +113,31 @@ def test_nothing_is_cleared_outside_of_the_destination(fetch: Fetch, dest: Path,
     assert (tmp_path / "elsewhere" / "file").exists()
 
 
+def test_names_on_disk_that_are_no_text_are_shown_escaped(fetch: Fetch, dest: Path) -> None:
+    """Ansible takes no result for one that holds a lone surrogate."""
+    notes_of_the_client = dest / ".cache/huggingface/download"
+    notes_of_the_client.mkdir(parents=True)
+    for path in (b"\xff.safetensors", b"\x1b[31m\n.safetensors", b".cache/huggingface/download/\xfe.incomplete"):
+        Path(os.fsdecode(os.fsencode(dest) + b"/" + path)).write_bytes(b"x")
+    result = fetch()
+    assert [entry["path"] for entry in result["cleared_orphans"]] == [".cache/huggingface/download/\\xfe.incomplete"]
+    assert r"\x1b[31m\n.safetensors, \xff.safetensors" in result["notes"][0]
+    json.dumps(result, ensure_ascii=False).encode()
+
+
+def test_a_folder_of_another_user(fetch: Fetch, dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def refuse(path: Any, *arguments: Any, **more: Any) -> int:
+        if str(path).endswith("/lock"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ServingError, match=r"cannot be used \(/.*/lock\): Permission denied. Run the task with become"):
+        fetch()
+
+
 def test_a_link_that_leads_to_itself_is_replaced(fetch: Fetch, folder: Path, dest: Path) -> None:
     dest.mkdir(parents=True)
     (dest / "config.json").symlink_to("config.json")
@@ -176,7 +201,7 @@ def test_too_few_inodes_for_the_files_and_their_notes(
 
     def statvfs(path: Any) -> os.statvfs_result:
         found = list(real(path))
-        found[5:8] = [1000, 13, 13]  # f_files, f_ffree, f_favail: seven files and their notes are one more
+        found[5:8] = [1000, 29, 29]  # f_files, f_ffree, f_favail: seven files, their notes and 16 besides are one more
         return os.statvfs_result(found)
 
     monkeypatch.setattr(os, "statvfs", statvfs)
