@@ -48,17 +48,28 @@ class ConnectionTrouble(Exception):
         self.answered = answered
 
 
-def trouble(error: object, *, answered: bool = False) -> ConnectionTrouble:
-    """The same in words, for an error of the socket or of http.client."""
-    if isinstance(error, TimeoutError):
-        return ConnectionTrouble("no byte arrived in time", answered=answered)
-    return ConnectionTrouble(str(error) or type(error).__name__, answered=answered)
+def trouble(error: object, *, answered: bool = False, at: str | None = None) -> ConnectionTrouble:
+    """The same in words, for an error of the socket or of http.client.
+
+    at: the host that the Hub redirected to, which a firewall may not know
+    """
+    text = "no byte arrived in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return ConnectionTrouble(f"{at}, to which the Hub redirects: {text}" if at else text, answered=answered)
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:
     parts = urllib.parse.urlsplit(url)
     default = {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, (parts.hostname or "").lower(), parts.port or default
+
+
+class _Request(urllib.request.Request):
+    """`redirected_to` is the host that the last redirect named, None before there was one."""
+
+    def __init__(self, url: str, headers: dict[str, str], first: _Request | None = None) -> None:
+        super().__init__(url, headers=headers, method="GET")
+        self.first = first or self
+        self.redirected_to: str | None = None
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -75,7 +86,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         if origin_of(req.full_url)[0] == "https" and origin_of(newurl)[0] != "https":
             raise ConnectionTrouble(f"redirect from https to {newurl.split('?')[0]!r} refused")
-        onward = urllib.request.Request(newurl, headers=dict(req.headers), method="GET")  # noqa: S310 (checked by the opener)
+        onward = _Request(newurl, dict(req.headers), req.first if isinstance(req, _Request) else None)
+        onward.first.redirected_to = urllib.parse.urlsplit(newurl).hostname
         token = req.get_header("Authorization")
         if token and origin_of(newurl) == origin_of(req.full_url):
             onward.add_unredirected_header("Authorization", token)
@@ -114,9 +126,8 @@ class Session:
 
     def get(self, url: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
         """The answer, its body unread. Raises HubAnswer for a status of 400 or more, and ConnectionTrouble."""
-        request = urllib.request.Request(  # noqa: S310 (the endpoint's scheme is checked, the opener knows no file:)
-            url, headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
-        )
+        # The endpoint's scheme is checked, and the opener knows no file:.
+        request = _Request(url, {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})})
         if self.token and origin_of(url) == origin_of(self.endpoint):
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         try:
@@ -126,9 +137,9 @@ class Session:
                 by_hub = origin_of(error.url or url) == origin_of(self.endpoint)
                 raise HubAnswer(error.code, error.headers, by_hub=by_hub) from None
         except urllib.error.URLError as error:
-            raise trouble(error.reason) from error
+            raise trouble(error.reason, at=request.redirected_to) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise trouble(error) from error
+            raise trouble(error, at=request.redirected_to) from error
         return response
 
     def read(self, url: str, *, limit: int = READ_LIMIT_BYTES) -> tuple[bytes, email.message.Message]:

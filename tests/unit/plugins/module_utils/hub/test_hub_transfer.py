@@ -191,6 +191,13 @@ def test_the_content_network_gets_ranges_and_no_token(folder: Path, fetch: Fetch
     assert all(record.authorization for record in from_hub)
 
 
+def test_a_content_network_that_cannot_be_reached_is_named(fetch: Fetch, hub: Hub) -> None:
+    hub.fault(SHARDS[0], times=-1, status=302, headers={"Location": "http://localhost:1/x?signature=secret"})
+    with pytest.raises(ServingError, match=r"localhost, to which the Hub redirects: .*refused") as caught:
+        fetch()
+    assert "secret" not in str(caught.value)
+
+
 def test_the_time_limit_ends_the_run_and_the_next_one_goes_on(fetch: Fetch, hub: Hub, folder: Path, dest: Path) -> None:
     hub.rate = 400_000
     with pytest.raises(HubUnavailable, match="time limit is over"):
