@@ -148,8 +148,8 @@ options:
     default: false
   prune:
     description:
-      - Remove files that an earlier run downloaded and that the commit does not have, unless they were changed since.
-        Otherwise RV(notes) names them.
+      - Remove files that an earlier run downloaded and that the commit does not have, unless somebody else than
+        M(blackwell.serving.quant_config_patch) has changed or moved them since. Otherwise RV(notes) names them.
     type: bool
     default: false
   min_free_bytes:

@@ -46,13 +46,18 @@ def is_patched(dest: Path, file: RemoteFile, patch: Patch) -> bool | None:
 
     None: it is the recorded edit, but of other bytes, so the repository has moved on.
     """
-    try:
-        on_disk = hashlib.sha256((dest / file.path).read_bytes()).hexdigest()
-    except OSError:
-        return False
-    if on_disk != patch.patched_sha256 or on_disk == patch.pristine_sha256:
+    if not is_recorded_edit(dest / file.path, patch):
         return False
     return True if _is_pristine(dest, file, patch) else None
+
+
+def is_recorded_edit(path: Path, patch: Patch) -> bool:
+    """Whether the file is as the patch left it, and so of nobody else."""
+    try:
+        on_disk = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return False
+    return on_disk == patch.patched_sha256 != patch.pristine_sha256
 
 
 def _is_pristine(dest: Path, file: RemoteFile, patch: Patch) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from .client_state import metadata_is_right, orphans
 from .manifest import Manifest, Stamp
 from .part import part_bytes
+from .patches import is_recorded_edit, read_patches
 from .paths import OWN_STATE, STATE
 from .processes import is_open
 from .survey import SHARD_SUFFIX, Finding
@@ -113,10 +114,12 @@ def weights_of_nobody(dest: Path, goal: Manifest) -> list[str]:
 def _removable(dest: Path, goal: Manifest) -> dict[str, Stamp]:
     """Former files that are still what this collection once verified; one that somebody changed or moved stays."""
     removable = {}
+    patches = read_patches(dest)
     for path, stamp in goal.former.items():
-        folder = (dest / path).parent
+        target = dest / path
         try:
-            if folder.resolve() == folder and stamp.fits((dest / path).stat()):
+            ours = stamp.fits(target.stat()) or (path in patches and is_recorded_edit(target, patches[path]))
+            if ours and target.parent.resolve() == target.parent:
                 removable[path] = stamp
         except OSError:
             continue

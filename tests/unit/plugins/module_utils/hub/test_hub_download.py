@@ -373,6 +373,27 @@ def test_a_patched_file_is_left_alone_until_its_published_bytes_change(
     assert same_files(folder, dest)
 
 
+def test_prune_removes_a_patched_file_too_and_none_that_a_person_edited(
+    fetch: Fetch, hub: Hub, folder: Path, dest: Path
+) -> None:
+    for name in ("patched.json", "edited.json"):
+        (folder / name).write_text("{}")
+    hub.push(REPOSITORY, folder)
+    fetch()
+    patch(dest, "patched.json", b'{"patched": true}')
+    (dest / "edited.json").write_text("by hand")
+    for name in ("patched.json", "edited.json"):
+        (folder / name).unlink()
+    hub.push(REPOSITORY, folder)
+    for check_mode in (True, False):
+        result = fetch(update=True, prune=True, check_mode=check_mode)
+        assert actions(result)["patched.json"] == "removed"
+        assert "edited.json" not in actions(result)
+    assert not (dest / "patched.json").exists()
+    assert (dest / "edited.json").read_text() == "by hand"
+    assert not fetch(prune=True)["changed"]
+
+
 def test_orphans_of_other_clients_and_of_other_commits_are_cleared(fetch: Fetch, dest: Path) -> None:
     download = dest / ".cache/huggingface/download"
     (download / "sub").mkdir(parents=True)
