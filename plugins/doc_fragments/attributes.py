@@ -20,12 +20,18 @@ attributes:
     description: A second run in a row outside check mode, with the same arguments, reports no change.
   platform:
     description: Target operating systems and families that can be operated against.
-  action:
-    description: Has a corresponding action plugin, so that a part of it runs on the controller.
-  async:
-    description: Supports being used with the C(async) keyword.
   action_group:
     description: Use C(group/blackwell.serving.serving) in C(module_defaults) to set defaults for this module.
     membership:
       - blackwell.serving.serving
+"""
+
+    # For the modules with an action plugin of the same name.
+    ACTION = r"""
+options: {}
+attributes:
+  action:
+    description: Has a corresponding action plugin, so that a part of it runs on the controller.
+  async:
+    description: Supports being used with the C(async) keyword.
 """

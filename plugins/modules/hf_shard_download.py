@@ -39,6 +39,7 @@ requirements:
   - hf_xet there for O(engine=xet).
 extends_documentation_fragment:
   - blackwell.serving.attributes
+  - blackwell.serving.attributes.action
 attributes:
   check_mode:
     support: full

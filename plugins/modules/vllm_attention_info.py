@@ -416,7 +416,7 @@ def look_at_kernels(module: AnsibleModule, engine: EngineFolder, question: Quest
         list(selected),
         python=module.params["python"],
         cache_dir=Path(cache_dir) if cache_dir is not None else None,
-        run=lambda argv: module.run_command(argv),
+        run=module.run_command,
         check=module.check_mode,
         backends=selected,
     )

@@ -27,7 +27,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.surroundings import Surroundings
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import locate
-from vllm_sources import sources
+from e2e.vllm_sources import sources
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON")
 pytestmark = [

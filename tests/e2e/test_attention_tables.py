@@ -35,7 +35,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels.fit import fit
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels.terms import KernelShape
-from vllm_sources import RELEASES, sources
+from e2e.vllm_sources import RELEASES, sources
 
 pytestmark = pytest.mark.long
 

@@ -24,7 +24,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resol
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import rules_of_installation
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
-from kv_dtype_shapes import (
+from e2e.kv_dtype_shapes import (
     architecture_shapes,
     compressed_tensors_shapes,
     edited,
@@ -33,7 +33,7 @@ from kv_dtype_shapes import (
     quark_shapes,
     write,
 )
-from vllm_sources import RELEASES, sources
+from e2e.vllm_sources import RELEASES, sources
 
 pytestmark = pytest.mark.long
 

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.documents import Contents, interpret
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.quantization import effective_block
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
-from kv_dtype_shapes import edited, modelopt_shapes, write
+from e2e.kv_dtype_shapes import edited, modelopt_shapes, write
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON")
 pytestmark = [

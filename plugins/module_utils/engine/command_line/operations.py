@@ -115,7 +115,7 @@ def method(
     """
     whole = (*arguments, *keywords.values())
     # A dict may take a value that cannot be told: it belongs to one key.
-    stored = type(value) is dict and name == "setdefault"
+    stored = isinstance(value, dict) and name == "setdefault"
     if uncertain and name in _CHANGING:
         reason = f"{name}() is called under a condition"
     elif SPOILED not in keywords and (stored or not any(is_spoiled(each) for each in whole)):

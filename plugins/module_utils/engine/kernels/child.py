@@ -83,7 +83,7 @@ def parse_launches(found: object) -> tuple[Launch, ...] | None:
         if not isinstance(each, dict) or set(each) != set(Launch.__dataclass_fields__):
             return None
         numbers = [each[name] for name in ("num_stages", "num_warps", "shared_memory_bytes")]
-        if not isinstance(each["kernel"], str) or any(type(number) is not int or number < 0 for number in numbers):
+        if not isinstance(each["kernel"], str) or not all(_is_size(number) for number in numbers):
             return None
         launches.append(Launch(**each))
     return tuple(launches)
@@ -128,3 +128,8 @@ def _ending(code: int, err: str, seconds: int) -> str | None:
         return f"was killed by signal {-code if code < 0 else code - 128}"
     lines = [line.strip() for line in err.splitlines() if line.strip()]
     return f"ended with exit status {code}: {lines[-1][:500] if lines else 'no error message'}"
+
+
+def _is_size(value: object) -> bool:
+    """A whole number, which true is not."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

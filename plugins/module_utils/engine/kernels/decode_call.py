@@ -34,8 +34,6 @@ MADE_UP = frozenset(
     }
 )
 
-Literal = str | int | float | bool | None
-
 
 @dataclass(frozen=True)
 class DecodeCall:
@@ -46,7 +44,7 @@ class DecodeCall:
     """
 
     file: str
-    literals: dict[str, Literal]
+    literals: dict[str, str | int | float | bool | None]
     made_up: tuple[str, ...]
 
 
@@ -59,7 +57,7 @@ def read_decode_call(site_packages: Path) -> DecodeCall:
     module, local_name = _import_of(backend)
     file = module.replace(".", "/") + ".py"
     given = _bind(_only_call(backend, local_name), _parameters(_parse(site_packages, file), file))
-    literals: dict[str, Literal] = {
+    literals: dict[str, str | int | float | bool | None] = {
         name: value.value
         for name, value in given.items()
         if isinstance(value, ast.Constant) and isinstance(value.value, (str, int, float, bool, type(None)))

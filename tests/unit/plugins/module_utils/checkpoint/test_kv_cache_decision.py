@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -30,11 +32,11 @@ SM120_0_16 = ["auto", "bfloat16"]
 SM120_0_33 = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
 
 
-def modelopt(base: dict[str, Any] = MLA, **keys: Any) -> dict[str, Any]:
+def modelopt(base: Mapping[str, Any] = MappingProxyType(MLA), **keys: Any) -> dict[str, Any]:
     return {**base, "quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4", **keys}}
 
 
-def compressed(scheme: Any, base: dict[str, Any] = GQA) -> dict[str, Any]:
+def compressed(scheme: Any, base: Mapping[str, Any] = MappingProxyType(GQA)) -> dict[str, Any]:
     return {**base, "quantization_config": {"quant_method": "compressed-tensors", "kv_cache_scheme": scheme}}
 
 

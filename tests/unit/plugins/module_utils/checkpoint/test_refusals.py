@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ FP8_LAYER = {"output_tensors": {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}}
 INT8_LAYER = {"output_tensors": {"dtype": "int8", "qscheme": "per_tensor"}}
 
 
-def config(block: Any, base: dict[str, Any] = GQA) -> Contents:
+def config(block: Any, base: Mapping[str, Any] = MappingProxyType(GQA)) -> Contents:
     return {"config.json": {**base, "quantization_config": block}}
 
 

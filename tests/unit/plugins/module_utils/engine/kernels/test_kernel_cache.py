@@ -36,7 +36,7 @@ def well_formed(found: Measured | None) -> bool:
     if found is None or (found.launches == () and isinstance(found.refused, str)):
         return True
     numbers = [(each.num_stages, each.num_warps, each.shared_memory_bytes) for each in found.launches]
-    return found.refused is None and all(type(number) is int and number >= 0 for row in numbers for number in row)
+    return found.refused is None and all(isinstance(number, int) and number >= 0 for row in numbers for number in row)
 
 
 @quickly
