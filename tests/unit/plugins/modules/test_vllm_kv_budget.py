@@ -149,6 +149,29 @@ def test_the_size_of_the_files_on_disk(run_module: RunModule, tmp_path: Path) ->
     assert given["memory"]["weights"] == 5_000_000
 
 
+def test_the_tensors_of_the_files_on_disk(run_module: RunModule, tmp_path: Path) -> None:
+    """A router is whole on every rank, a draft layer is not loaded; the size of the file says neither."""
+    folder = write(tmp_path / "model")
+    sizes = {"model.layers.0.mlp.gate.weight": 4_000, "model.layers.0.mlp.up.weight": 8_000_000}
+    sizes["model.layers.61.mlp.up.weight"] = 5_000_000
+    header: dict[str, Any] = {}
+    end = 0
+    for name, size in sizes.items():
+        header[name] = {"dtype": "U8", "shape": [size], "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + end)
+    asked = {"path": str(folder), "gpu_memory_bytes": 80 << 30, "tensor_parallel_size": 8}
+    result = run_module("vllm_kv_budget", asked)
+    assert result["memory"]["weights"] == 1_004_000
+    assert result["basis"]["weights"] == "tensors"
+    assert any("of draft layers or encoder are not loaded" in line for line in result["explanation"])
+    with_size = run_module("vllm_kv_budget", {**asked, "weights_bytes": 16_000_000})
+    assert with_size["basis"]["weights"] == "files"
+
+
 @pytest.mark.parametrize(("written", "requested"), [("128k", 128000), ("128K", 131072), (131072, 131072), ("-1", None)])
 def test_lengths(run_module: RunModule, written: str | int, requested: int | None) -> None:
     asked = {"config": PLAIN, "max_model_len": written, **CAPACITY_190K}
@@ -196,6 +219,8 @@ def test_measured_numbers_of_vllm_service_info(run_module: RunModule) -> None:
     )
     assert result["kv_cache"]["token_capacity"] == 178768
     assert result["notes"] == []
+    assert result["basis"]["weights"] == result["basis"]["overhead"] == "measured"
+    assert result["memory_bar"][0].startswith("[WWWW")
 
 
 def test_the_capability_of_the_cards_chooses_the_backend(run_module: RunModule) -> None:

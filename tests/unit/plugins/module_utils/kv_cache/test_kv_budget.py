@@ -228,6 +228,43 @@ def test_measured_terms_replace_estimates(ask: Ask, kimi: dict[str, Any], record
     assert any("printed 100,000 tokens" in note for note in off["notes"])
 
 
+def test_other_settings_move_what_was_measured_by_the_estimate(
+    ask: Ask, kimi: dict[str, Any], record: dict[str, Any]
+) -> None:
+    """Measured with 1,024 sequences and 262,144 tokens; asked with 64 and 131,072 on vLLM 0.24."""
+    asked: dict[str, Any] = {**record, "version": "0.24.0", "gpu_memory_utilization": 0.92}
+    measured = Measured(
+        weights_bytes=71 * GIB,
+        available_bytes=10 * GIB,
+        cuda_graph_bytes=3 * GIB,
+        cuda_graph_estimated_bytes=int(2.5 * GIB),
+        max_model_len=131_072,
+        max_num_seqs=1024,
+    )
+    del asked["weights_bytes_per_gpu"]
+    same = ask(kimi, **asked, max_model_len=131_072, measured=measured)
+    fewer = ask(kimi, **asked, max_model_len=131_072, max_num_seqs=64, measured=measured)
+    plain, plain_fewer = (
+        ask(kimi, **asked, weights_bytes=KIMI_BYTES, max_model_len=131_072, max_num_seqs=seqs) for seqs in (None, 64)
+    )
+    assert same["memory"]["available_kv_cache"] == 10 * GIB
+    assert same["memory"]["cuda_graphs"] == int(2.5 * GIB)
+    assert same["basis"] == {
+        "weights": "measured",
+        "overhead": "measured",
+        "cuda_graphs": "measured",
+        "available_kv_cache": "reckoned",
+    }
+    saved = plain["memory"]["cuda_graphs"] - plain_fewer["memory"]["cuda_graphs"]
+    assert same["memory"]["cuda_graphs"] - fewer["memory"]["cuda_graphs"] == saved > GIB
+    assert any("by an earlier start's 2.50 GiB and what the settings changed" in line for line in fewer["explanation"])
+    # the alternatives of a measured budget say the same
+    change = next(row for row in same["alternatives"] if row["change"] == "--max-num-seqs 64")
+    assert change["token_capacity"] == fewer["kv_cache"]["token_capacity"]
+    eager = ask(kimi, **asked, max_model_len=131_072, enforce_eager=True, measured=measured)
+    assert eager["memory"]["cuda_graphs"] == 0
+
+
 def test_given_terms_win(ask: Ask, kimi: dict[str, Any], record: dict[str, Any]) -> None:
     budget = ask(
         kimi,
