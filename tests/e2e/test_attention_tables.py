@@ -9,6 +9,7 @@ installed wheel. The sources are fetched on first use (vllm_sources.py).
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -22,6 +23,11 @@ import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.architecture import describe, text_config_of
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.answer import Answer, ask
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.model_shape import shape_of_config
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.parsing import (
+    Deferred,
+    parse,
+    parse_lazily,
+)
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.question import (
     ModelShape,
     Question,
@@ -130,6 +136,20 @@ def table(release: str) -> dict[str, tuple[tuple[str, ...], list[str], list[str]
         known = told(tree_of(release), "12.0").kv_cache_dtypes
         found[name] = (tuple(cards), [dtype for dtype in known if dtype in dtypes], blocks)
     return found
+
+
+@pytest.mark.parametrize("release", ["0.16.0", "0.33.0"])
+def test_every_file_is_parsed_bit_by_bit_as_at_once(release: str) -> None:
+    files = deferred = 0
+    for path in (sources(release) / "vllm").rglob("*.py"):
+        statements = parse_lazily(path.read_bytes())
+        found = [each.node() if isinstance(each, Deferred) else each for each in statements]
+        assert [ast.dump(each, include_attributes=True) for each in found] == [
+            ast.dump(each, include_attributes=True) for each in parse(path.read_bytes())
+        ], path
+        files += 1
+        deferred += sum(isinstance(each, Deferred) for each in statements)
+    print(f"vLLM {release}: {files} files, {deferred} definitions parsed by themselves, no difference")
 
 
 @pytest.mark.parametrize("release", ["0.15.1", "0.16.0", "0.17.1"])

@@ -8,8 +8,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from .parsing import Deferred
+from .values import Unknown, Unresolved
 
 if TYPE_CHECKING:
     from .values import Class
@@ -26,12 +30,21 @@ class Scope:
     package: whether it is a package's __init__
     parent:  the scope around it, for a class body
     owner:   the class, for a class body
+    whole:   parses the whole file, for the case that a part of it cannot be parsed by itself
     """
 
     def __init__(
-        self, body: list[ast.stmt], module: str, file: str, *, package: bool = False, parent: Scope | None = None
+        self,
+        body: Sequence[ast.stmt | Deferred],
+        module: str,
+        file: str,
+        *,
+        package: bool = False,
+        parent: Scope | None = None,
+        whole: Callable[[], list[ast.stmt]] | None = None,
     ) -> None:
         self.body = body
+        self._whole = whole
         self.module = module
         self.file = file
         self.package = package
@@ -40,7 +53,7 @@ class Scope:
         self.pending: set[str] = set()
         self.rebound: frozenset[str] = frozenset()  # names that functions of the module declare global
         self.owner: Class | None = None
-        self._binders: dict[str, list[ast.stmt]] | None = None
+        self._binders: dict[str, list[ast.stmt | Deferred]] | None = None
 
     @property
     def outermost(self) -> Scope:
@@ -58,19 +71,41 @@ class Scope:
         """The statements to run for the name: from its last unconditional binding on; [] when nothing binds it."""
         statements = self._index().get(name, [])
         first = max((at for at, node in enumerate(statements) if _binds_for_sure(node, name)), default=0)
-        return statements[first:]
+        try:
+            return [each.node() if isinstance(each, Deferred) else each for each in statements[first:]]
+        except SyntaxError:
+            self._parse_whole()
+            return self.binders(name)
 
     def imports_all(self) -> bool:
         """Whether a star import may bring further names."""
         return "*" in self._index()
 
-    def _index(self) -> dict[str, list[ast.stmt]]:
+    def _parse_whole(self) -> None:
+        if self._whole is None or not any(isinstance(each, Deferred) for each in self.body):
+            raise Unresolved(Unknown("a definition that can be parsed", self.file))
+        try:
+            self.body = self._whole()
+        except (SyntaxError, ValueError) as error:
+            raise Unresolved(not_python(error, self.file)) from error
+        self._binders = None
+
+    def _index(self) -> dict[str, list[ast.stmt | Deferred]]:
         if self._binders is None:
             self._binders = {}
             for statement in self.body:
-                for name in dict.fromkeys(bound_names(statement)):
+                names = [statement.name] if isinstance(statement, Deferred) else bound_names(statement)
+                for name in dict.fromkeys(names):
                     self._binders.setdefault(name, []).append(statement)
         return self._binders
+
+
+def not_python(error: Exception, file: str) -> Unknown:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    message = getattr(error, "msg", None) or str(error)
+    return Unknown(
+        f"source that Python {version} can parse: {message}", f"{file}:{getattr(error, 'lineno', None) or 0}"
+    )
 
 
 def bound_names(statement: ast.stmt) -> Iterator[str]:
@@ -114,7 +149,9 @@ def inner_statements(statement: ast.stmt) -> Iterator[ast.stmt]:
         yield from handler.body
 
 
-def _binds_for_sure(statement: ast.stmt, name: str) -> bool:
+def _binds_for_sure(statement: ast.stmt | Deferred, name: str) -> bool:
+    if isinstance(statement, Deferred):
+        return True
     if isinstance(statement, ast.Assign):
         return any(isinstance(target, ast.Name) and target.id == name for target in statement.targets)
     return isinstance(statement, _SIMPLE)

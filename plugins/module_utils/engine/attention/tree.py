@@ -7,15 +7,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
-import warnings
 from email.parser import HeaderParser
 from pathlib import Path
 
-from .scope import Scope
-from .values import Unknown, Unresolved
+from .parsing import parse, parse_lazily
+from .scope import Scope, not_python
+from .values import Unresolved
 
 ENGINE = "vllm"
 _GLOBALS = re.compile(rb"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
@@ -80,18 +79,14 @@ class SourceTree:
         if path is None:
             return None
         shown = str(path.relative_to(self.root))
-        text = path.read_bytes()
+        data = path.read_bytes()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what Python thinks of the engine's style
-                body = ast.parse(text, shown).body
+            body = parse_lazily(data)
         except (SyntaxError, ValueError) as error:
-            version = f"{sys.version_info.major}.{sys.version_info.minor}"
-            what = f"source that Python {version} can parse: {error}"
-            raise Unresolved(Unknown(what, f"{shown}:{getattr(error, 'lineno', None) or 0}")) from error
-        scope = Scope(body, name, shown, package=path.name == "__init__.py")
+            raise Unresolved(not_python(error, shown)) from error
+        scope = Scope(body, name, shown, package=path.name == "__init__.py", whole=lambda: parse(data))
         scope.rebound = frozenset(
-            word.decode() for line in _GLOBALS.findall(text) for word in re.findall(rb"\w+", line)
+            word.decode() for line in _GLOBALS.findall(data) for word in re.findall(rb"\w+", line)
         )
         return scope
 
