@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.connection.local import DOCUMENTATION  # noqa: F401
-from ansible.plugins.connection.local import Connection as Local
+from ansible.plugins.connection import local
+
+DOCUMENTATION = local.DOCUMENTATION
 
 
-class Connection(Local):  # type: ignore[misc]
+class Connection(local.Connection):  # type: ignore[misc]
     transport = "flaky"
 
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> Any:
