@@ -237,6 +237,20 @@ EXAMPLES = r"""
     min_free_bytes: 50000000000
   register: model
 
+- name: Have the Hub's client on a host without an engine
+  ansible.builtin.pip:
+    name: huggingface_hub>=1.31
+    virtualenv: /opt/hub
+    virtualenv_command: python3 -m venv
+
+- name: Download two files of it
+  blackwell.serving.hf_shard_download:
+    repo_id: nvidia/Kimi-K2.5-NVFP4
+    revision: 4b3b2b7e1f6a0c9d8e7f6a5b4c3d2e1f0a9b8c7d
+    dest: /data/configs/Kimi-K2.5-NVFP4
+    python: /opt/hub/bin/python
+    include: [config.json, hf_quant_config.json]
+
 - name: Verify every byte, without a request
   blackwell.serving.hf_shard_download:
     repo_id: nvidia/Kimi-K2.5-NVFP4
