@@ -61,7 +61,7 @@ def alternatives(question: Question, length: int) -> list[dict[str, Any]]:
     rows = []
     for change, changed in _changes(question, request):
         result = capacity_with(changed, length)
-        if result is not None and result != now:
+        if result is not None and result != now and not Question(changed).memory(length).exceeds_card:
             rows.append({"change": change, "token_capacity": result[0]})
     return rows
 

@@ -11,16 +11,15 @@ available = ceil(gpu_memory_utilization x total) - weights - overhead - CUDA gra
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..errors import ServingError
 from .activation_shape import ActivationShape, activation_shape
-from .batch_defaults import batch_defaults
 from .cards import CUDA_CONTEXT_BYTES
-from .cuda_graphs import CudaGraphs, estimate_cuda_graphs
+from .cuda_graphs import CudaGraphs
 from .measured import corrected
-from .overhead import Overhead, estimate_overhead
 from .request import BudgetRequest
+from .settings import Settings
 from .units import gib, with_bytes
 from .weights import weights_of_parts, weights_of_size
 
@@ -44,6 +43,13 @@ class Memory:
     explanation: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     basis: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def exceeds_card(self) -> bool:
+        """Whether utilization, what comes on top of it and the CUDA context are more than the card has."""
+        if self.total is None or self.usable is None or not self.on_top:
+            return False
+        return self.usable + self.on_top + CUDA_CONTEXT_BYTES > self.total
 
     def as_result(self) -> dict[str, int | None]:
         return {
@@ -125,70 +131,6 @@ def _notes(graphs: CudaGraphs, term: Term, total: int, usable: int) -> tuple[str
     return tuple(notes)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """One set of settings, and what is estimated for it."""
-
-    request: BudgetRequest
-    shape: ActivationShape
-    total: int
-    max_model_len: int
-    block_size: int
-
-    @property
-    def batch(self) -> tuple[int, int]:
-        """(max_num_batched_tokens, max_num_seqs), the engine's defaults where they are not given."""
-        tokens, seqs = batch_defaults(self.total, self.request.card_name, self.request.release)
-        return self.request.max_num_batched_tokens or tokens, self.request.max_num_seqs or seqs
-
-    @property
-    def overhead(self) -> Overhead:
-        tokens, seqs = self.batch
-        return estimate_overhead(
-            self.shape,
-            self.request.parallel,
-            max_num_batched_tokens=tokens,
-            max_num_seqs=seqs,
-            max_model_len=self.max_model_len,
-            block_size=self.block_size,
-            language_model_only=self.request.language_model_only,
-            rocm=self.request.is_rocm,
-        )
-
-    @property
-    def graphs(self) -> CudaGraphs:
-        request = self.request
-        return estimate_cuda_graphs(
-            self.shape,
-            request.parallel,
-            request.release,
-            backend=request.attention_backend or _only_backend(self.shape, request.compute_capability),
-            compute_capability=request.compute_capability,
-            enforce_eager=request.enforce_eager,
-            max_num_seqs=self.batch[1],
-            max_model_len=self.max_model_len,
-            card_name=request.card_name,
-            rocm=request.is_rocm,
-        )
-
-    @property
-    def of_the_measured_start(self) -> Settings:
-        """The settings of the earlier start, as far as they are known to be others."""
-        measured, request = self.request.measured, self.request
-        changed = replace(
-            request,
-            gpu_memory_utilization=measured.gpu_memory_utilization or request.gpu_memory_utilization,
-            max_num_batched_tokens=measured.max_num_batched_tokens or request.max_num_batched_tokens,
-            max_num_seqs=measured.max_num_seqs or request.max_num_seqs,
-            enforce_eager=request.enforce_eager if measured.enforce_eager is None else measured.enforce_eager,
-            parallel=replace(
-                request.parallel,
-                decode_context=measured.decode_context_parallel_size or request.parallel.decode_context,
-            ),
-        )
-        return replace(self, request=changed, max_model_len=measured.max_model_len or self.max_model_len)
-
-
 def _weights(request: BudgetRequest, shape: ActivationShape) -> Term:
     if request.weights_bytes_per_gpu is not None:
         given = request.weights_bytes_per_gpu
@@ -239,12 +181,6 @@ def _by_measurement(measured: int, count: int) -> str:
     if measured == count:
         return "measured at an earlier start"
     return f"by an earlier start's {gib(measured)} and what the settings changed since"
-
-
-def _only_backend(shape: ActivationShape, compute_capability: str | None) -> str | None:
-    """TRITON_MLA is the only dense MLA backend of compute capability 12.x."""
-    is_sm12x = (compute_capability or "").split(".")[0] == "12"
-    return "TRITON_MLA" if shape.is_mla and not shape.is_sparse and is_sm12x else None
 
 
 def _missing(what: str, why: str) -> ServingError:

@@ -206,6 +206,10 @@ def test_newer_releases_reserve_the_decode_scratch_on_top(
         fewer = next(row for row in budget["alternatives"] if row["change"] == "--max-num-seqs 64")
         assert fewer["token_capacity"] > budget["kv_cache"]["token_capacity"]
     assert beside["notes"] == []
+    # on a card that has no room for it, a higher utilization is no alternative
+    assert "--gpu-memory-utilization 0.95" in [row["change"] for row in counted["alternatives"]]
+    longer = ask(kimi, **{**asked, "version": "0.33.0", "max_model_len": 200_000})
+    assert "--gpu-memory-utilization 0.95" not in [row["change"] for row in longer["alternatives"]]
     high = ask(kimi, **{**asked, "version": "0.33.0", "gpu_memory_utilization": 0.97, "max_model_len": 200_000})
     assert any("may run out of memory while it starts" in note for note in high["notes"])
 
