@@ -43,7 +43,10 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Writes nothing. Files that are on disk but not known yet are hashed, to say exactly what would be fetched.
+    details:
+      - Writes nothing. Files that are on disk but not known yet are hashed, to say exactly what would be fetched.
+      - Of what would be fetched, the first byte of the largest file is asked for, so that a gated repository and a
+        content network that cannot be reached are found.
   diff_mode:
     support: full
     details: One line for each file that changes, with its size and hash.

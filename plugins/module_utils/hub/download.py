@@ -171,6 +171,8 @@ class _Run:
         begun = time.monotonic()
         try:
             with _explained(str(self.dest)):
+                if wanted.check_mode:
+                    transfer.refuse_what_is_not_given([finding.file for finding in plan.to_fetch])
                 if plan.changes and not wanted.check_mode:
                     carrier.carry_out()
                 elif plan.changes or wanted.verify == "structure":

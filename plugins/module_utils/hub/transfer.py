@@ -11,6 +11,7 @@ import http.client
 import re
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -102,6 +103,18 @@ class Transfer:
                 remedy="Correct that and run again: what has arrived is kept",
             ) from error
 
+    def refuse_what_is_not_given(self, files: Sequence[RemoteFile]) -> None:
+        """Ask for the first byte of the largest file, which a content network gives where there is one.
+
+        A gated repository lists its files to everybody, and a firewall may know the Hub alone.
+        """
+        over_http = [file for file in files if file.size and not (self.xet is not None and self.xet.takes(file))]
+        if not over_http:
+            return
+        file = max(over_http, key=lambda file: file.size)
+        url = file_url(self.session.endpoint, self.repo_id, self.commit, file.path)
+        self.retry.run(lambda: self.session.get(url, {"Range": "bytes=0-0"}).close(), self._subject(file))
+
     def _complete(self, file: RemoteFile, part: Part, wrong: int) -> None:
         failures = 0
         range_refused = False
@@ -125,13 +138,14 @@ class Transfer:
                 self._pause(failures, error, file)
 
     def _pause(self, failures: int, error: HubAnswer | ConnectionTrouble, file: RemoteFile) -> None:
-        with_token = self.session.token is not None
-        subject = Subject(self.session.endpoint, self.repo_id, self.commit, with_token, file.path)
         try:
-            self.retry.pause(failures, error, subject)
+            self.retry.pause(failures, error, self._subject(file))
         except ServingError as final:
             final.facts["file"] = file.path
             raise
+
+    def _subject(self, file: RemoteFile) -> Subject:
+        return Subject(self.session.endpoint, self.repo_id, self.commit, self.session.token is not None, file.path)
 
     def _receive(self, file: RemoteFile, part: Part) -> None:
         """One request, from the part's end to the file's end."""

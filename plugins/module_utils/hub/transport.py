@@ -33,7 +33,7 @@ class HubAnswer(Exception):
         self.status = status
         self.code: str | None = headers.get("X-Error-Code")
         told = message or headers.get("X-Error-Message")
-        self.message: str | None = " ".join(told.split()) if told else None
+        self.message: str | None = " ".join(told.split()).rstrip(".") if told else None
         self.retry_after: str | None = headers.get("Retry-After")
         self.rate_limit: str | None = headers.get("RateLimit")
         self.by_hub = by_hub

@@ -198,6 +198,25 @@ def test_a_content_network_that_cannot_be_reached_is_named(fetch: Fetch, hub: Hu
     assert "secret" not in str(caught.value)
 
 
+def test_check_mode_finds_out_whether_files_are_given(fetch: Fetch, hub: Hub, dest: Path) -> None:
+    assert fetch(check_mode=True)["changed"]
+    (asked,) = [record for record in hub.log.records() if record.file]
+    assert (asked.file, asked.range, asked.bytes_sent) == (SHARDS[2], "bytes=0-0", 1)
+    hub.fault(SHARDS[2], times=-1, status=403, headers={"X-Error-Code": "GatedRepo"})
+    with pytest.raises(ServingError, match="gated and no token was given"):
+        fetch(check_mode=True)
+    hub.faults.clear()
+    hub.fault(SHARDS[2], times=-1, status=302, headers={"Location": "http://localhost:1/x"})
+    with pytest.raises(ServingError, match="localhost, to which the Hub redirects"):
+        fetch(check_mode=True)
+    assert not dest.exists()
+    hub.faults.clear()
+    fetch()
+    hub.log.clear()
+    fetch(check_mode=True)
+    assert not [record for record in hub.log.records() if record.file]
+
+
 def test_the_time_limit_ends_the_run_and_the_next_one_goes_on(fetch: Fetch, hub: Hub, folder: Path, dest: Path) -> None:
     hub.rate = 400_000
     with pytest.raises(HubUnavailable, match="time limit is over"):
