@@ -73,7 +73,11 @@ options:
     type: bool
     default: false
   speculative_config:
-    description: Value of C(--speculative-config). Refused for methods with a draft model; C(ngram) needs no cache.
+    description:
+      - Value of C(--speculative-config).
+      - The layers of an MTP head follow from the model's C(config.json); C(ngram) has none.
+      - A draft model (C(eagle), C(eagle3), C(draft_model)) is counted from C(draft_config), a key besides the engine's own
+        that holds the contents of its C(config.json); without it such a method is refused.
     type: dict
   kv_cache_dtype:
     description:
@@ -123,7 +127,10 @@ options:
     type: bool
     default: false
   mamba_cache_mode:
-    description: Value of C(--mamba-cache-mode). Changes nothing for models without states.
+    description:
+      - Value of C(--mamba-cache-mode), V(none), V(align) or V(all). Changes nothing for models without states.
+      - By default V(align) for vLLM 0.26 and later, which cache prefixes of such models, and V(none) before; give
+        V(align) for an older release with C(--enable-prefix-caching), V(none) for C(--no-enable-prefix-caching).
     type: str
   gpu_memory_bytes:
     description: Memory of one card in bytes as torch reports it, which is less than C(memory.total) of C(nvidia-smi).
