@@ -22,9 +22,13 @@ def check_parallel(shape: ModelShape, parallel: Parallel, element_bytes: int, re
     for kv_heads in sorted({cache.kv_heads for cache in shape.caches if isinstance(cache, AttentionCache)}):
         if kv_heads % tp and tp % kv_heads:
             _refuse("tensor_parallel_size", f"{kv_heads} key-value heads and {tp} ranks do not divide one another")
-    for cache in shape.caches:
-        if isinstance(cache, StateCache) and (cache.heads % tp or cache.conv_width % tp):
+    for cache in set(shape.caches):
+        if not isinstance(cache, StateCache):
+            continue
+        if cache.heads % tp or cache.conv_width % tp:
             _refuse("tensor_parallel_size", f"the {cache.heads} heads of its states are not divisible by {tp}")
+        if cache.groups > 1 and cache.groups % tp:
+            _refuse("tensor_parallel_size", f"the {cache.groups} groups of its states are not divisible by {tp}")
     if parallel.pipeline > shape.layers:
         _refuse("pipeline_parallel_size", f"{shape.layers} layers cannot fill {parallel.pipeline} stages")
     if tp % dcp:
