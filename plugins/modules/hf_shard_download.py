@@ -427,6 +427,7 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_required_lib
+from ansible.module_utils.common.respawn import has_respawned
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.safetensors_header import read_header
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.hub.api import Api, Listing
@@ -497,10 +498,21 @@ def refuse_impossible_attributes(module: AnsibleModule) -> None:
             raise ServingError(f"{name} is no mode", where=repr(wanted), remedy=remedy) from None
 
 
+def refuse_what_is_no_interpreter(module: AnsibleModule) -> None:
+    """Another program would get the task's arguments to read, the token among them, and may show them."""
+    python = module.params["python"]
+    if python is None or has_respawned() or not os.access(python, os.X_OK):
+        return
+    if os.path.isfile(python) and module.run_command([python, "-c", "print(6 * 7)"])[1].strip() == "42":
+        return
+    raise ServingError("this is no Python interpreter", where=python, remedy="Correct the option python")
+
+
 def listing(module: AnsibleModule, session: Session, retry: Retry, progress: Progress) -> Listing:
     """The host's huggingface_hub; in check mode, where it may not be installed yet, the standard library."""
     if module.check_mode:
         return Api(session, module.params["repo_id"], retry)
+    refuse_what_is_no_interpreter(module)
     with progress.left_to_another_process():
         respawn_into(module, module.params["python"])
     try:

@@ -247,6 +247,16 @@ def test_attributes_that_cannot_be_set_are_refused_before_the_first_byte(
     assert not dest.exists()
 
 
+@pytest.mark.parametrize("program", ["/bin/cat", "/bin/true", "/tmp"])
+def test_another_program_than_python_does_not_get_to_read_the_token(
+    hub: Hub, dest: Path, run_module: RunModule, program: str
+) -> None:
+    options = {"repo_id": REPOSITORY, "dest": str(dest), "python": program, "token": "hf_canary"}
+    result = run_module("hf_shard_download", options)
+    assert result["msg"] == f"this is no Python interpreter ({program}). Correct the option python"
+    assert "hf_canary" not in json.dumps(result)
+
+
 def test_a_user_whom_an_earlier_task_makes_is_no_failure_of_check_mode(
     hub: Hub, dest: Path, run_module: RunModule
 ) -> None:
