@@ -76,8 +76,8 @@ options:
     description:
       - Value of C(--speculative-config).
       - The layers of an MTP head follow from the model's C(config.json); C(ngram) has none.
-      - A draft model (C(eagle), C(eagle3), C(draft_model)) is counted from C(draft_config), a key besides the engine's own
-        that holds the contents of its C(config.json); without it such a method is refused.
+      - A draft model (C(eagle), C(eagle3), C(draft_model)) is counted from C(draft_config), a key besides the engine's
+        own that holds the contents of its C(config.json); without it such a method is refused.
     type: dict
   kv_cache_dtype:
     description:

@@ -5,8 +5,8 @@
 
 stdin: {model name: {"folder": ..., "points": [...]}}; a point has tensor, pipeline, decode_context, dtype, block_size,
 length (-1 is auto), available (bytes), mode (--mamba-cache-mode) and chunked. stdout: one JSON line {"version",
-"import_seconds", "models": {model name: {"limit", "mla", "answers": [...]}}}; an answer is {"unbuilt"} where the model class refuses the size, or {"layers": [[kind, block
-size, page bytes, window, count], ...], "tokens", "concurrency", "blocks", "length"} or {"error"}; a model whose
+"import_seconds", "models": {model name: {"limit", "mla", "answers": [...]}}}; an answer is {"unbuilt"} where
+the model class refuses the size, or {"layers": [[kind, block size, page bytes, window, count], ...], "tokens", "concurrency", "blocks", "length"} or {"error"}; a model whose
 config.json needs code of its own is {"unreadable": ...}.
 
 vLLM's own model classes build every layer, on torch's meta device, and every layer says what it keeps; vLLM makes the
@@ -106,11 +106,11 @@ class Kernel:
         return False
 
 
-class Builder(Kernel, AttentionMetadataBuilder):
+class Builder(Kernel, AttentionMetadataBuilder):  # type: ignore[misc]
     pass
 
 
-class Backend(AttentionBackend):
+class Backend(AttentionBackend):  # type: ignore[misc]
     @staticmethod
     def get_name() -> str:
         return "FLASH_ATTN"

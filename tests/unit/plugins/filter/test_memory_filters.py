@@ -40,6 +40,7 @@ def test_the_difference() -> None:
 
 @pytest.mark.parametrize("name", [budget_difference, memory_bar, memory_svg])
 def test_what_is_no_mapping(name: Any) -> None:
-    for arguments in (("text", {}), (PREDICTED, ["list"])):
+    pairs: list[tuple[Any, Any]] = [("text", {}), (PREDICTED, ["list"])]
+    for arguments in pairs:
         with pytest.raises(AnsibleFilterError, match="no mapping"):
             name(*arguments)

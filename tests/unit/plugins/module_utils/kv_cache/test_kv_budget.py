@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards import Card
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.request import Measured
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.measured import Measured
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -13,7 +13,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.activat
     ActivationShape,
     activation_shape,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.parallel import Parallel
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import Parallel
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.weights import (
     WeightParts,
     weight_parts,
