@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.families.architectures import ARCHITECTURES
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.family import family_of
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.shape import read_shape
 
+CONFIGS = Path(__file__).parents[3] / "data" / "checkpoints" / "configs"
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -41,6 +46,20 @@ LLAMA: dict[str, Any] = {
         ("MiniMaxAI__MiniMax-M2.7", "gqa", 62, 8, 128),
         ("XiaomiMiMo__MiMo-7B-Base", "gqa", 36, 8, 128),
         ("microsoft__phi-4", "gqa", 40, 10, 128),
+        ("openai__gpt-oss-120b", "gqa+sliding", 36, 8, 64),
+        ("google__gemma-3-27b-it", "gqa+sliding", 62, 16, 128),
+        ("google__gemma-4-26B-A4B", "gqa+sliding", 30, 8, 256),
+        ("XiaomiMiMo__MiMo-V2-Flash", "gqa+sliding", 48, 4, 192),
+        ("stepfun-ai__Step-3.7-Flash", "gqa+sliding", 45, 8, 128),
+        ("meta-llama__Llama-4-Scout-17B-16E-Instruct", "gqa+chunked", 48, 8, 128),
+        ("deepseek-ai__DeepSeek-V3.2", "mla+dsa", 61, 1, 576),
+        ("zai-org__GLM-5.2", "mla+dsa", 78, 1, 576),
+        ("moonshotai__Kimi-K3", "mla+kda", 93, 1, 576),
+        ("Qwen__Qwen3-Next-80B-A3B-Instruct", "gqa+gdn", 48, 2, 256),
+        ("Qwen__Qwen3.5-397B-A17B", "gqa+gdn", 60, 2, 256),
+        ("nvidia__Nemotron-H-56B-Base-8K", "gqa+mamba2", 118, 8, 128),
+        ("nvidia__NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", "gqa+mamba2", 108, 2, 128),
+        ("nvidia__Llama-3_3-Nemotron-Super-49B-v1", "nas", 80, 8, 128),
     ],
 )
 def test_shapes_of_published_models(
@@ -56,23 +75,42 @@ def test_shapes_of_published_models(
 
 
 @pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("google__gemma-2-27b-it", {("full", 0): 23, ("window", 4096): 23}),
+        ("google__gemma-3-27b-it", {("full", 0): 10, ("window", 1024): 52}),
+        ("google__gemma-4-26B-A4B", {("full", 0): 5, ("window", 1024): 25}),
+        ("openai__gpt-oss-20b", {("full", 0): 12, ("window", 128): 12}),
+        ("XiaomiMiMo__MiMo-V2-Flash", {("full", 0): 9, ("window", 128): 39}),
+        ("stepfun-ai__Step-3.7-Flash", {("full", 0): 12, ("window", 512): 33}),
+        ("meta-llama__Llama-4-Scout-17B-16E-Instruct", {("full", 0): 12, ("chunk", 8192): 36}),
+        ("nvidia__Llama-3_3-Nemotron-Super-49B-v1", {("full", 0): 49}),
+        ("deepseek-ai__DeepSeek-V3.2", {("LatentCache", 0): 61, ("IndexerCache", 0): 61}),
+        ("zai-org__GLM-5.2", {("LatentCache", 0): 78, ("IndexerCache", 0): 21}),
+        ("moonshotai__Kimi-K3", {("LatentCache", 0): 24, ("StateCache", 0): 69}),
+        ("Qwen__Qwen3.5-27B", {("full", 0): 16, ("StateCache", 0): 48}),
+        ("nvidia__NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {("full", 0): 6, ("StateCache", 0): 23}),
+    ],
+)
+def test_what_the_layers_keep(
+    published: Callable[[str], dict[str, Any]], name: str, kept: dict[tuple[str, int], int]
+) -> None:
+    def kind(cache: Any) -> tuple[str, int]:
+        if not hasattr(cache, "window"):
+            return type(cache).__name__, 0
+        if cache.window:
+            return "window", cache.window
+        return ("chunk", cache.chunk) if cache.chunk else ("full", 0)
+
+    assert Counter(kind(cache) for cache in read_shape(published(name)).caches) == kept
+
+
+@pytest.mark.parametrize(
     ("name", "architecture", "reason"),
     [
-        ("openai__gpt-oss-120b", "GptOssForCausalLM", "sliding_window"),
-        ("google__gemma-2-27b-it", "Gemma2ForCausalLM", "sliding_window"),
-        ("google__gemma-3-27b-it", "Gemma3ForConditionalGeneration", "sliding"),
-        ("google__gemma-4-26B-A4B", "Gemma4ForConditionalGeneration", "share a cache"),
-        ("meta-llama__Llama-4-Scout-17B-16E-Instruct", "Llama4ForConditionalGeneration", "chunked"),
-        ("deepseek-ai__DeepSeek-V3.2", "DeepseekV32ForCausalLM", "index_topk"),
-        ("deepseek-ai__DeepSeek-V4-Flash", "DeepseekV4ForCausalLM", "config.json says"),
-        ("zai-org__GLM-5.1", "GlmMoeDsaForCausalLM", "DSA"),
-        ("moonshotai__Kimi-K3", "KimiK3ForConditionalGeneration", "KDA"),
-        ("Qwen__Qwen3-Next-80B-A3B-Instruct", "Qwen3NextForCausalLM", "GDN"),
-        ("Qwen__Qwen3.5-397B-A17B", "Qwen3_5MoeForConditionalGeneration", "GDN"),
-        ("nvidia__Nemotron-H-56B-Base-8K", "NemotronHForCausalLM", "Mamba"),
-        ("nvidia__Llama-3_3-Nemotron-Super-49B-v1", "DeciLMForCausalLM", "NAS"),
-        ("stepfun-ai__Step-3.7-Flash", "Step3p7FlashForCausalLM", "sliding_window"),
+        ("deepseek-ai__DeepSeek-V4-Flash", "DeepseekV4ForCausalLM", "compressed attention states"),
         ("MiniMaxAI__MiniMax-M3", "MiniMaxM3ForCausalLM", "sparse"),
+        ("nvidia__MiniMax-M3-NVFP4", "MiniMaxM3SparseForConditionalGeneration", "sparse"),
     ],
 )
 def test_other_families_are_refused_by_name(
@@ -85,17 +123,42 @@ def test_other_families_are_refused_by_name(
     assert "available_kv_cache_bytes" in str(caught.value.remedy)
 
 
+def test_every_published_configuration_has_a_family_or_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    families: Counter[str] = Counter()
+    for path in sorted(CONFIGS.glob("*.json")):
+        config = json.loads(path.read_text())
+        try:
+            families[read_shape(config).family] += 1
+        except ServingError as error:
+            families["refused"] += 1
+            assert error.what == f"cannot estimate {config['architectures'][0]}"
+            assert error.why
+    with capsys.disabled():
+        print(f"\n{families.total()} configurations:", dict(sorted(families.items())))
+    assert families.total() == 104
+    assert families["refused"] == 8
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"architectures": ["BrandNewForCausalLM"]},
         {"kv_lora_rank": 512},
-        {"sliding_window": 4096},
-        {"layer_types": ["full_attention", "sliding_attention"]},
+        {"layer_types": ["full_attention", "linear_attention"] * 16, "sliding_window": 4096},
         {"is_encoder_decoder": True},
         {"architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": 512},
         {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3"},
         {"architectures": ["MiniMaxM2ForCausalLM"], "attn_type_list": [0, 1]},
+        {"attention_chunk_size": 8192},
+        {"index_topk": 2048},
+        {"compress_ratios": [0, 4]},
+        {"block_configs": [{"attention": {"no_op": True}}]},
+        {"full_attention_interval": 4},
+        {"mamba_num_heads": 64},
+        {"hybrid_layer_pattern": [0, 1]},
+        {"architectures": ["DeciLMForCausalLM"]},
+        {"architectures": ["NemotronHForCausalLM"]},
+        {"architectures": ["KimiLinearForCausalLM"], "model_type": "kimi_linear"},
     ],
 )
 def test_nothing_is_read_as_something_else(change: dict[str, Any]) -> None:
@@ -112,10 +175,36 @@ def test_nothing_is_read_as_something_else(change: dict[str, Any]) -> None:
         {"sliding_window": 4096, "model_type": "qwen3"},
         {"layer_types": ["full_attention"] * 32},
         {"attention_chunk_size": None},
+        {"architectures": ["SmolLM3ForCausalLM"], "no_rope_layers": [1, 1, 1, 0] * 8},
     ],
 )
 def test_a_window_that_is_off_is_none(change: dict[str, Any]) -> None:
     assert family_of({**LLAMA, **change}) == "gqa"
+
+
+@pytest.mark.parametrize(
+    ("change", "windows"),
+    [
+        ({"model_type": "mistral", "sliding_window": 4096}, 32),
+        ({"model_type": "mistral"}, 32),  # the configuration class fills in 4,096
+        ({"model_type": "mistral", "sliding_window": None}, 0),
+        ({"layer_types": ["sliding_attention", "full_attention"] * 16, "sliding_window": 512}, 16),
+        ({"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 512, "max_window_layers": 24}, 8),
+        ({"model_type": "gemma2", "sliding_window": 4096}, 16),
+        ({"model_type": "gemma3_text", "sliding_window": 1024}, 27),
+        ({"model_type": "gemma3_text", "sliding_window": 1024, "sliding_window_pattern": 4}, 24),
+        ({"model_type": "exaone4", "sliding_window": 4096, "sliding_window_pattern": "LLLG"}, 24),
+        ({"model_type": "gpt_oss", "sliding_window": 128}, 16),
+    ],
+)
+def test_spellings_of_windows(change: dict[str, Any], windows: int) -> None:
+    shape = read_shape({**LLAMA, **change})
+    assert sum(1 for cache in shape.caches if getattr(cache, "window", None)) == windows
+
+
+def test_cohere_counts_the_token_itself() -> None:
+    config = {**LLAMA, "architectures": ["Cohere2ForCausalLM"], "model_type": "cohere2", "sliding_window": 4096}
+    assert {getattr(cache, "window", 0) for cache in read_shape(config).caches} == {None, 4097}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +219,10 @@ def test_a_window_that_is_off_is_none(change: dict[str, Any]) -> None:
         ({"head_dim": True}, "head_dim"),
         ({"architectures": []}, "architecture"),
         ({"architectures": None}, "architecture"),
+        ({"layer_types": ["full_attention"] * 31}, "layer_types"),
+        ({"layer_types": ["sliding_attention"] * 32}, "sliding_window"),
+        ({"layer_types": "full_attention"}, "layer_types"),
+        ({"layer_types": ["full_attention", "... 31 entries in the original"]}, "layer_types"),
     ],
 )
 def test_missing_and_impossible_fields_are_named(change: dict[str, Any], names: str) -> None:
@@ -143,6 +236,9 @@ def test_missing_and_impossible_fields_are_named(change: dict[str, Any], names: 
     [
         ({"num_key_value_heads": None}, 32),
         ({"num_key_value_heads": None, "num_kv_heads": 4}, 4),
+        ({"num_key_value_heads": None, "n_head_kv": 4}, 4),
+        ({"num_key_value_heads": None, "multi_query_group_num": 2}, 2),
+        ({"num_key_value_heads": None, "num_attention_groups": 8}, 8),
         ({"architectures": ["DbrxForCausalLM"], "attn_config": {"kv_n_heads": 8}}, 8),
         ({"architectures": ["FalconForCausalLM"], "multi_query": True}, 1),
         ({"architectures": ["FalconForCausalLM"], "multi_query": True, "new_decoder_architecture": True}, 8),
@@ -152,6 +248,106 @@ def test_spellings_of_key_value_heads(change: dict[str, Any], kv_heads: int) -> 
     assert read_shape({**LLAMA, **change}).num_key_value_heads == kv_heads
 
 
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda text: {"text_config": text},
+        lambda text: {"llm_config": text},
+        lambda text: {"language_config": text},
+        lambda text: {"thinker_config": {"text_config": text}},
+        lambda text: {"thinker_config": {"text_config": text}, "talker_config": {"text_config": {}}},
+    ],
+)
+def test_nestings(nest: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    text = {key: value for key, value in LLAMA.items() if key != "architectures"}
+    nested = {"architectures": ["Qwen3OmniMoeForConditionalGeneration"], **nest(text)}
+    assert read_shape(nested).kept == read_shape(LLAMA).kept
+
+
 def test_head_dim_wins_over_the_quotient_and_0_means_not_set() -> None:
     assert read_shape({**LLAMA, "head_dim": 256}).head_size == 256
     assert read_shape({**LLAMA, "head_dim": 0}).head_size == 128
+    assert read_shape({**LLAMA, "model_type": "qwen3", "hidden_size": 5120}).head_size == 128
+
+
+def test_gemma_layers_that_read_an_earlier_layers_cache_keep_nothing() -> None:
+    config = {
+        **LLAMA,
+        "architectures": ["Gemma3nForCausalLM"],
+        "model_type": "gemma3n_text",
+        "num_hidden_layers": 30,
+        "num_kv_shared_layers": 10,
+        "sliding_window": 512,
+    }
+    assert [bool(layer) for layer in read_shape(config).kept] == [True] * 20 + [False] * 10
+    for shared in (30, -1, "10"):
+        with pytest.raises(ServingError, match="num_kv_shared_layers"):
+            read_shape({**config, "num_kv_shared_layers": shared})
+
+
+@pytest.mark.parametrize(
+    ("fields", "indexed"),
+    [
+        ({}, 12),
+        ({"index_topk_freq": 4}, 4),
+        ({"index_topk_freq": 4, "index_skip_topk_offset": 3}, 5),
+        ({"index_topk_pattern": "FFFSSSFSSSFS"}, 5),
+    ],
+)
+def test_which_layers_have_an_indexer(
+    published: Callable[[str], dict[str, Any]], fields: dict[str, Any], indexed: int
+) -> None:
+    config = {**published("deepseek-ai__DeepSeek-V3.2"), "num_hidden_layers": 12, **fields}
+    assert sum(len(layer) == 2 for layer in read_shape(config).kept) == indexed
+
+
+def test_whisper_keeps_what_the_encoder_said() -> None:
+    config = {
+        "architectures": ["WhisperForConditionalGeneration"],
+        "model_type": "whisper",
+        "is_encoder_decoder": True,
+        "d_model": 1280,
+        "decoder_layers": 32,
+        "decoder_attention_heads": 20,
+        "encoder_layers": 32,
+        "max_source_positions": 1500,
+        "max_target_positions": 448,
+    }
+    shape = read_shape(config)
+    assert (shape.family, shape.layers, len(shape.caches), shape.encoder_tokens) == ("encoder-decoder", 32, 64, 1500)
+
+
+def test_a_state_alone() -> None:
+    config = {
+        "architectures": ["MambaForCausalLM"],
+        "model_type": "mamba",
+        "hidden_size": 2560,
+        "intermediate_size": 5120,
+        "num_hidden_layers": 64,
+        "state_size": 16,
+        "conv_kernel": 4,
+        "torch_dtype": "bfloat16",
+    }
+    shape = read_shape(config)
+    assert shape.family == "state"
+    assert shape.state is not None
+    assert shape.state.bytes(1, 2, 0) == 5120 * (3 + 16) * 2
+    assert shape.state.bytes(4, 2, 0) == 5120 // 4 * (3 + 16) * 2
+
+
+def test_architectures_are_named_once_and_sorted_into_known_families() -> None:
+    assert {family.name for family in ARCHITECTURES.values()} == {
+        "gqa",
+        "gqa+sliding",
+        "gqa+chunked",
+        "nas",
+        "mla",
+        "mla+dsa",
+        "mla+kda",
+        "gqa+gdn",
+        "gqa+mamba2",
+        "gqa+mamba1",
+        "gqa+conv",
+        "state",
+        "encoder-decoder",
+    }
