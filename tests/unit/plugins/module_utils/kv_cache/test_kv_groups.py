@@ -1,0 +1,304 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers of several kinds in groups: check values of vLLM's planner, releases, drafts, dtypes, what always holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.grouping import groups_of_stages
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.kv_dtype import kv_dtype, sparse_kv_dtype
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import LayerSpec, Serving
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.planner import Planner
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.specs import hybrid_block_size
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+GIB = 1 << 30
+RECORD = int(11.7 * GIB)
+
+Ask = Callable[..., dict[str, Any]]
+Config = Callable[[str], dict[str, Any]]
+Refused = Callable[..., ServingError]
+
+
+@pytest.mark.parametrize(
+    ("name", "given_values", "tokens", "concurrency"),
+    [
+        # 20 GiB on one card of the named release with 4,096 tokens in flight (0.33: two batches of 2,048).
+        ("openai__gpt-oss-120b", {"max_num_batched_tokens": 2048, "max_model_len": 131072}, 564_274, 4.31),
+        ("google__gemma-3-27b-it", {"max_num_batched_tokens": 2048, "max_model_len": 131072}, 212_243, 1.62),
+    ],
+)
+def test_check_values(
+    ask: Ask, published: Config, name: str, given_values: dict[str, Any], tokens: int, concurrency: float
+) -> None:
+    cache = ask(published(name), version="0.33.0", available_kv_cache_bytes=20 * GIB, **given_values)["kv_cache"]
+    assert cache["token_capacity"] == tokens
+    assert round(cache["max_concurrency"], 2) == concurrency
+
+
+def test_sparse_attention_with_its_packed_cache(ask: Ask, published: Config) -> None:
+    """656 bytes per latent vector and 132 per indexer key: 261,312 tokens in 11.7 GiB."""
+    cache = ask(
+        published("deepseek-ai__DeepSeek-V3.2"),
+        tp=8,
+        version="0.33.0",
+        kv_cache_dtype="fp8",
+        compute_capability="12.0",
+        max_model_len=131072,
+        available_kv_cache_bytes=RECORD,
+    )["kv_cache"]
+    assert (cache["dtype"], cache["block_size"], cache["token_capacity"]) == ("fp8_ds_mla", 64, 261_312)
+    assert cache["bytes_per_token_per_gpu"] == 61 * (656 + 132)
+
+
+def test_padding_layers(ask: Ask, published: Config) -> None:
+    """10 layers that see everything and 52 that slide: six groups of ten, the last of eight layers and two padded."""
+    groups = ask(published("google__gemma-3-27b-it"), available_kv_cache_bytes=20 * GIB)["kv_cache"]["groups"]
+    assert [(group["kind"], group["layers"]) for group in groups] == [
+        ("sliding_window", 9),
+        ("sliding_window", 9),
+        ("sliding_window", 9),
+        ("sliding_window", 9),
+        ("sliding_window", 8),
+        ("sliding_window", 8),
+        ("full_attention", 10),
+    ]
+
+
+def test_heads_of_two_sizes_share_a_page(ask: Ask, published: Config) -> None:
+    """Gemma 4: a page of 16 tokens of a sliding layer holds 32 tokens of a layer that sees everything."""
+    groups = ask(published("google__gemma-4-26B-A4B"), version="0.32.0", available_kv_cache_bytes=20 * GIB)["kv_cache"]
+    sizes = {group["kind"]: group["block_size"] for group in groups["groups"]}
+    assert sizes == {"sliding_window": 16, "full_attention": 32}
+
+
+@pytest.mark.parametrize(
+    ("name", "tp", "dtype", "block"),
+    [
+        ("Qwen__Qwen3-Next-80B-A3B-Instruct", 2, "bfloat16", 544),  # printed by vLLM 0.11.2
+        ("nvidia__Qwen3.6-35B-A3B-NVFP4", 1, "bfloat16", 1056),  # printed by vLLM 0.19.2
+        ("nvidia__Qwen3.6-27B-NVFP4", 2, "fp8", 1568),  # printed with Qwen3.8-27B
+    ],
+)
+def test_blocks_that_hold_a_state(ask: Ask, published: Config, name: str, tp: int, dtype: str, block: int) -> None:
+    budget = ask(published(name), tp=tp, kv_cache_dtype=dtype, version="0.24.0", available_kv_cache_bytes=20 * GIB)
+    assert budget["kv_cache"]["block_size"] == block
+
+
+def test_drafted_tokens_lengthen_the_state(ask: Ask, published: Config) -> None:
+    """8,432 tokens per block were printed with MTP of three tokens; a block holds less without."""
+    super_120b = published("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")
+    asked: dict[str, Any] = {"kv_cache_dtype": "fp8", "version": "0.19.1", "available_kv_cache_bytes": 20 * GIB}
+    drafting = {"speculative_config": {"method": "mtp", "num_speculative_tokens": 3}}
+    assert ask(super_120b, **asked, **drafting)["kv_cache"]["block_size"] == 8432
+    assert ask(super_120b, **asked)["kv_cache"]["block_size"] == 8320
+
+
+def test_alignment_of_mla_hybrids_by_release() -> None:
+    sizes = [
+        hybrid_block_size(16, 1152, 2_211_840, uses_mla=True, release=parse_release(version))
+        for version in ("0.19.0", "0.20.0", "0.27.0")
+    ]
+    assert sizes == [1920, 1920, 1920]
+    assert hybrid_block_size(16, 1152, 2_170_000, uses_mla=True, release=parse_release("0.26.0")) == 1888
+    assert hybrid_block_size(16, 1152, 2_170_000, uses_mla=True, release=parse_release("0.27.0")) == 1920
+    assert hybrid_block_size(16, 1152, 2_170_000, uses_mla=True, release=parse_release("0.19.0")) == 1920
+
+
+def test_states_per_request_by_release_and_mode(ask: Ask, published: Config) -> None:
+    qwen = published("nvidia__Qwen3.6-35B-A3B-NVFP4")
+
+    def blocks(version: str, **more: Any) -> int:
+        cache = ask(qwen, version=version, max_model_len=4096, available_kv_cache_bytes=20 * GIB, **more)["kv_cache"]
+        return sum(group["blocks_per_request"] for group in cache["groups"] if group["kind"] == "mamba")
+
+    assert blocks("0.25.0") == 3
+    assert blocks("0.25.0", mamba_cache_mode="align") == 6
+    assert blocks("0.26.0") == 6
+    assert blocks("0.26.0", mamba_cache_mode="none") == 3
+    assert blocks("0.25.0", mamba_cache_mode="all") == 3 * 4  # blocks of 1,280 tokens
+    assert blocks("0.32.0", mamba_cache_mode="all") == 6
+
+
+def test_windows_reserve_for_every_batch_in_flight(ask: Ask, published: Config) -> None:
+    gpt = published("openai__gpt-oss-20b")
+
+    def blocks(version: str, **more: Any) -> int:
+        asked = {"max_model_len": 131072, "max_num_batched_tokens": 2048, "available_kv_cache_bytes": 20 * GIB}
+        groups = ask(gpt, version=version, **{**asked, **more})["kv_cache"]["groups"]
+        return next(int(group["blocks_per_request"]) for group in groups if group["kind"] == "sliding_window")
+
+    assert blocks("0.25.0") == -(-(127 + 2048) // 16) + 1
+    assert blocks("0.26.0") == -(-(127 + 2 * 2048) // 16) + 1
+    assert blocks("0.26.0", async_scheduling=False) == blocks("0.25.0")
+    assert blocks("0.26.0", pp=2) == blocks("0.26.0")
+    assert blocks("0.30.0", pp=2) == -(-(127 + 3 * 2048) // 16) + 1
+    ngram = {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}}
+    assert blocks("0.26.0", **ngram) == blocks("0.25.0")
+
+
+def test_without_the_hybrid_manager_windows_keep_everything(ask: Ask, published: Config) -> None:
+    gpt = published("openai__gpt-oss-20b")
+    (group,) = ask(gpt, disable_hybrid_kv_cache_manager=True, available_kv_cache_bytes=20 * GIB)["kv_cache"]["groups"]
+    assert (group["kind"], group["layers"]) == ("full_attention", 24)
+    (group,) = ask(
+        published("meta-llama__Llama-4-Scout-17B-16E-Instruct"), available_kv_cache_bytes=20 * GIB, max_model_len=32768
+    )["kv_cache"]["groups"]
+    assert (group["kind"], group["layers"]) == ("full_attention", 48)
+
+
+@pytest.mark.parametrize(
+    ("method", "config", "more"),
+    [
+        ("mtp", "deepseek-ai__DeepSeek-R1", 576 * 2),
+        ("deepseek_mtp", "deepseek-ai__DeepSeek-R1", 576 * 2),
+        ("mtp", "zai-org__GLM-5.1", 576 * 2 + 132),
+        ("ngram", "deepseek-ai__DeepSeek-R1", 0),
+        ("mtp", "MiniMaxAI__MiniMax-M2.5", 2 * 8 * 128 * 2),
+    ],
+)
+def test_layers_of_drafts(ask: Ask, published: Config, method: str, config: str, more: int) -> None:
+    asked: dict[str, Any] = {"kv_cache_dtype": "bfloat16", "available_kv_cache_bytes": 20 * GIB, "max_model_len": 4096}
+    plain, drafting = (
+        ask(published(config), **asked, **extra)["kv_cache"]["bytes_per_token_per_gpu"]
+        for extra in ({}, {"speculative_config": {"method": method, "num_speculative_tokens": 1}})
+    )
+    assert drafting - plain == more
+
+
+def test_a_draft_model_by_its_own_configuration(ask: Ask, refused: Refused, kimi: dict[str, Any]) -> None:
+    draft = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": 7168,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "head_dim": 128,
+    }
+    asked: dict[str, Any] = {"tp": 8, "kv_cache_dtype": "bfloat16", "available_kv_cache_bytes": RECORD}
+    drafting = {"method": "eagle3", "num_speculative_tokens": 3, "draft_config": draft}
+    with_draft = ask(kimi, **asked, speculative_config=drafting)["kv_cache"]["bytes_per_token_per_gpu"]
+    assert with_draft == 70272 + 64 // 8 * 2 * 128 * 2
+    error = refused(kimi, **asked, speculative_config={"method": "eagle3", "num_speculative_tokens": 3})
+    assert "draft_config" in str(error.why)
+
+
+@pytest.mark.parametrize(
+    ("speculative", "config", "names"),
+    [
+        ({"method": "mtp"}, "nvidia__Kimi-K2.5-NVFP4", "num_nextn_predict_layers"),
+        ({"method": "mtp"}, "openai__gpt-oss-20b", "MTP"),
+        ({"method": "dspark"}, "nvidia__Kimi-K2.5-NVFP4", "dspark"),
+    ],
+)
+def test_drafts_that_are_not_known(
+    refused: Refused, published: Config, speculative: dict[str, Any], config: str, names: str
+) -> None:
+    assert names in str(refused(published(config), available_kv_cache_bytes=RECORD, speculative_config=speculative))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "head", "latent"),
+    [
+        ("bfloat16", 512, 1152),
+        ("fp8_e5m2", 256, 576),
+        ("nvfp4", 2 * (64 + 8), None),
+        ("fp8_per_token_head", 256 + 8, 576 + 8),
+        ("int8_per_token_head", 256 + 8, 576 + 8),
+        ("int4_per_token_head", 128 + 8, 288 + 8),
+        ("fp8_ds_mla", None, 656),
+        ("nvfp4_ds_mla", None, 352),
+    ],
+)
+def test_bytes_of_dtypes(dtype: str, head: int | None, latent: int | None) -> None:
+    resolved = kv_dtype(dtype, {})
+    for expected, count in (
+        (head, lambda: resolved.bytes_per_head(128, 128)),
+        (latent, lambda: resolved.bytes_per_latent(576)),
+    ):
+        if expected is None:
+            with pytest.raises(ServingError, match="impossible here"):
+                count()
+        else:
+            assert count() == expected
+
+
+def test_dtypes_by_release_and_card() -> None:
+    with pytest.raises(ServingError, match=r"from 0\.20"):
+        kv_dtype("nvfp4", {}, parse_release("0.19.0"))
+    assert kv_dtype("nvfp4", {}, parse_release("0.20.0")).name == "nvfp4"
+    plain = kv_dtype("bfloat16", {})
+    assert sparse_kv_dtype(plain, None, "9.0").name == "bfloat16"
+    assert sparse_kv_dtype(plain, None, "12.0").name == "fp8_ds_mla"
+    assert sparse_kv_dtype(kv_dtype("fp8", {}), "FLASHINFER_MLA_SPARSE", "10.0").name == "fp8"
+    assert sparse_kv_dtype(kv_dtype("fp8", {}), None, "10.0").name == "fp8_ds_mla"
+
+
+def test_pages_that_cannot_be_made_equal_are_refused_before_the_release_that_pads(
+    ask: Ask, refused: Refused, published: Config
+) -> None:
+    """MiMo-V2-Flash at TP 8: a page of keys and values of a layer that sees everything does not divide the other."""
+    mimo = {**published("XiaomiMiMo__MiMo-V2-Flash"), "swa_head_dim": 128, "swa_v_head_dim": 128}
+    asked: dict[str, Any] = {"available_kv_cache_bytes": 20 * GIB, "max_model_len": 4096}
+    assert "pages of one size" in str(refused(mimo, version="0.23.0", **asked))
+    assert ask(mimo, version="0.24.0", **asked)["fits"]
+
+
+layers = st.lists(
+    st.one_of(
+        st.builds(lambda size: LayerSpec("full_attention", 16, 2 * size, layout=(size,)), st.sampled_from([64, 128])),
+        st.builds(
+            lambda window, size: LayerSpec("sliding_window", 16, 2 * size, window=window, layout=(size,)),
+            st.sampled_from([128, 1024]),
+            st.sampled_from([64, 128]),
+        ),
+        st.builds(lambda bytes_: LayerSpec("mamba", 16, state_bytes=bytes_, padded_page=4096), st.integers(1, 4096)),
+    ),
+    min_size=1,
+    max_size=24,
+)
+planners = st.builds(
+    lambda specs, cut, version, in_flight: Planner(
+        groups_of_stages([specs[:cut], specs[cut:]] if 0 < cut < len(specs) else [specs], parse_release(version)),
+        16,
+        Serving(in_flight_tokens=in_flight, state_blocks=2),
+        parse_release(version),
+    ),
+    specs=layers,
+    cut=st.integers(0, 24),
+    version=st.sampled_from(["0.26.0", "0.29.0", "0.33.0"]),
+    in_flight=st.sampled_from([2048, 16384]),
+)
+
+
+@settings(deadline=None)
+@given(planners, st.integers(0, 1 << 32), st.integers(0, 1 << 30), st.integers(1, 300_000), st.integers(0, 5000))
+def test_what_always_holds(planner: Planner, available: int, memory: int, length: int, longer: int) -> None:
+    assert planner.num_blocks(available) <= planner.num_blocks(available + memory)
+    assert planner.token_capacity(length, available) <= planner.token_capacity(length, available + memory)
+    assert planner.bytes_needed(length) <= planner.bytes_needed(length + longer)
+    needed = planner.bytes_needed(length) + planner.held_back_bytes
+    assert planner.fits(length, needed)
+    assert not planner.fits(length, needed - 1)
+    limit = 1 << 20
+    largest = planner.largest_that_fits(available, limit)
+    assert largest == 0 or planner.fits(largest, available)
+    assert largest == limit or not planner.fits(largest + 1, available)
+    assert largest <= planner.largest_that_fits(available + memory, limit)
+
+
+@given(layers, st.sampled_from(["0.26.0", "0.33.0"]))
+def test_no_layer_is_lost_and_all_pages_are_one_size(specs: list[LayerSpec], version: str) -> None:
+    (groups,) = groups_of_stages([specs], parse_release(version))
+    assert sum(len(group.layers) for group in groups) == len(specs)
+    if len(groups) > 1:
+        assert len({layer.page_bytes for group in groups for layer in group.layers}) == 1
+        assert max(len(group.layers) for group in groups) <= len(specs)
