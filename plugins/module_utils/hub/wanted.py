@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ..errors import ServingError
@@ -35,7 +36,7 @@ class Wanted:
 
     def __post_init__(self) -> None:
         for name in ("min_free_bytes", "lock_timeout", "rate_limit_bytes_per_s"):
-            if not getattr(self, name) >= 0:  # nor "not a number"
+            if math.isnan(getattr(self, name)) or getattr(self, name) < 0:
                 raise ServingError("a number cannot be negative", where=name, remedy=f"Set {name} to 0 or more")
         if self.engine == "xet" and self.rate_limit_bytes_per_s:
             raise ServingError(

@@ -80,7 +80,7 @@ class Overhead:
         phases.sort(key=lambda phase: -phase[0])
         return (
             f"Overhead, estimated: {gib(self.total)} = {gib(self.non_torch)} outside torch (libraries, NCCL) and the "
-            f"largest of {'; '.join(text for _, text in phases)}."
+            f"largest of {'; '.join(text for _phase, text in phases)}."
         )
 
 

@@ -75,9 +75,9 @@ def text_lines(parts: Sequence[Part]) -> list[str]:
     if not parts:
         return []
     total = sum(part.count for part in parts)
-    bar = "".join(_KINDS[part.kind][0] * cells for part, cells in zip(parts, _cells(parts, total), strict=True))
+    cells = "".join(_KINDS[part.kind][0] * count for part, count in zip(parts, _cells(parts, total), strict=True))
     name_width = max(len(part.name) for part in parts)
-    lines = [f"[{bar}] {gib(total)}"]
+    lines = [f"[{cells}] {gib(total)}"]
     for part in parts:
         share = part.count * 100 / total
         lines.append(f" {_KINDS[part.kind][0]} {part.name:<{name_width}} {gib(part.count):>10} {share:5.1f} %")
@@ -97,7 +97,7 @@ def svg(bars: Sequence[tuple[str, Sequence[Part]]], title: str) -> str:
     shown = [(caption, parts) for caption, parts in bars if parts]
     if not shown:
         return ""
-    kinds = [kind for kind in _KINDS if any(part.kind == kind for _, parts in shown for part in parts)]
+    kinds = [kind for kind in _KINDS if any(part.kind == kind for _caption, parts in shown for part in parts)]
     legend_top = 56 + len(shown) * (_HEIGHT + 40)
     height = legend_top + 30 + 24 * len(kinds)
     width = _LEFT * 2 + _BAR
@@ -119,7 +119,7 @@ def _bar(top: int, caption: str, parts: Sequence[Part]) -> list[str]:
     lines = [_text(_LEFT, top + 12, f"{caption}: {gib(total)}", size=13)]
     start = 0
     for part in parts:
-        _, _, colour, ink = _KINDS[part.kind]
+        colour, ink = _KINDS[part.kind][2:4]
         left, right = (_LEFT + _BAR * edge / total for edge in (start, start + part.count))
         lines.append(
             f"<rect x='{left:.2f}' y='{top + 20}' width='{right - left:.2f}' height='{_HEIGHT}' fill='{colour}' "
@@ -136,13 +136,15 @@ def _bar(top: int, caption: str, parts: Sequence[Part]) -> list[str]:
 
 def _legend(top: int, kinds: Sequence[str], bars: Sequence[tuple[str, Sequence[Part]]]) -> list[str]:
     columns = (560, 720)[: len(bars)]
-    lines = [_text(x, top + 12, caption, size=12, anchor="end") for x, (caption, _) in zip(columns, bars, strict=False)]
+    lines = [
+        _text(x, top + 12, caption, size=12, anchor="end") for x, (caption, _parts) in zip(columns, bars, strict=False)
+    ]
     for row, kind in enumerate(kinds):
         y = top + 24 + 24 * row
-        named = next(part.name for _, parts in bars for part in parts if part.kind == kind)
+        named = next(part.name for _caption, parts in bars for part in parts if part.kind == kind)
         lines.append(f"<rect x='{_LEFT}' y='{y}' width='16' height='16' fill='{_KINDS[kind][2]}'/>")
         lines.append(_text(_LEFT + 26, y + 13, named, size=13))
-        for x, (_, parts) in zip(columns, bars, strict=False):
+        for x, (_caption, parts) in zip(columns, bars, strict=False):
             count = sum(part.count for part in parts if part.kind == kind)
             lines.append(_text(x, y + 13, gib(count), size=13, anchor="end"))
     return lines

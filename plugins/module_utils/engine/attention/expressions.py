@@ -246,9 +246,7 @@ class Expressions(ABC):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.evaluate(part.value, frame)
-                shown = (
-                    "?" if holds_unknown([value]) else (repr(value) if part.conversion == ord("r") else shown_as(value))
-                )
+                shown = "?" if holds_unknown([value]) else shown_as(value, representation=part.conversion == ord("r"))
                 parts.append(shown)
             elif isinstance(part, ast.Constant):
                 parts.append(str(part.value))
@@ -348,13 +346,14 @@ def is_hashable(value: Value) -> bool:
     return not isinstance(value, (list, dict, set, Unknown))
 
 
-def shown_as(value: Value) -> str:
+def shown_as(value: Value, *, representation: bool = False) -> str:
     """The value as an f-string of the source would print it, as far as that matters in a reason."""
     if isinstance(value, External):
         return value.name
-    if isinstance(value, Record) and "message" in value.fields:
-        return str(value.fields["message"])
-    return str(value)
+    if isinstance(value, Record) and "message" in value.fields:  # an exception
+        message = value.fields["message"]
+        return f"{value.name}({message!r})" if representation else str(message)
+    return repr(value) if representation else str(value)
 
 
 def same(left: Value, right: Value) -> bool | None:
@@ -402,7 +401,7 @@ def equal(left: Value, right: Value) -> bool | None:
 
 def is_dtype(value: Value) -> bool:
     """torch.bfloat16 and its like: constants that differ when their names differ."""
-    prefix, _, name = value.name.rpartition(".") if isinstance(value, External) else ("", "", "")
+    prefix, _dot, name = value.name.rpartition(".") if isinstance(value, External) else ("", "", "")
     return prefix == "torch" and name.rstrip("0123456789_emfnuz") in ("float", "bfloat", "int", "uint", "bool")
 
 

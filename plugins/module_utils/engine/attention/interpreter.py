@@ -140,7 +140,7 @@ class Interpreter(Calls):
         self.run(node.orelse, frame)
 
     def _exec_while(self, node: ast.While, frame: Frame) -> None:
-        for _ in range(MOST_ROUNDS):
+        for _round in range(MOST_ROUNDS):
             if not self.holds(node.test, frame):
                 self.run(node.orelse, frame)
                 return
@@ -247,7 +247,11 @@ class Interpreter(Calls):
         if self.tree.is_engine(name):
             if not self.tree.has_module(name):
                 raise Raised("ModuleNotFoundError", f"No module named '{name}'", stated=True, place=place)
-            return Module(name, self.tree.module(name))
+            scope = self.tree.module(name)
+            if scope is not None and scope.module not in self._needs_met:
+                self._check_needs(scope)
+                self._needs_met.add(scope.module)
+            return Module(name, scope)
         package = name.split(".")[0]
         installed = self.tree.installed(package)
         if installed is None:
@@ -255,6 +259,19 @@ class Interpreter(Calls):
         if not installed:
             raise Raised("ModuleNotFoundError", f"No module named '{package}'", stated=True, place=place)
         return Module(name)
+
+    def _check_needs(self, scope: Scope) -> None:
+        """Fail as importing the module would where a package that it imports at its top is known to be missing."""
+        for statement in scope.body:
+            names: list[str] = []
+            if isinstance(statement, ast.Import):
+                names = [alias.name.split(".")[0] for alias in statement.names]
+            elif isinstance(statement, ast.ImportFrom) and not statement.level:
+                names = [(statement.module or "").split(".")[0]]
+            for package in names:
+                if not self.tree.is_engine(package) and self.tree.installed(package) is False:
+                    place = f"{scope.file}:{getattr(statement, 'lineno', 0)}"
+                    raise Raised("ModuleNotFoundError", f"No module named '{package}'", stated=True, place=place)
 
     def _imported_name(self, module: str, name: str, place: str) -> Value:
         if f"{module}.{name}" in self.stand_ins:

@@ -41,7 +41,7 @@ def shape_of_config(facts: Mapping[str, Any], text_config: Mapping[str, Any]) ->
 def shape_of_facts(model: Mapping[str, Any]) -> ModelShape:
     """The shape from the option model; what it does not say is not known."""
     for name in NUMBERS:
-        if model.get(name) is not None and (type(model[name]) is not int or model[name] < 0):
+        if model.get(name) is not None and not _is_size(model[name]):
             raise _wrong(name, model[name], "a whole number")
     for name in FLAGS:
         if model.get(name) is not None and not isinstance(model[name], bool):
@@ -94,3 +94,8 @@ def _head_size(facts: Mapping[str, Any]) -> int:
 
 def _wrong(name: str, value: object, expected: str) -> ServingError:
     return ServingError(f"{value!r} is not {expected}", where=f"model.{name}")
+
+
+def _is_size(value: object) -> bool:
+    """A whole number, which true is not."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -252,7 +252,7 @@ class Names(Expressions):
             isinstance(base, External) and base.name.rpartition(".")[2] in ENUMS
             for each in self.bases(cls)
             if isinstance(each, Class)
-            for _, base in self._evaluated_bases(each)
+            for _node, base in self._evaluated_bases(each)
         )
 
     def member_of(self, enum: Class, name: str, place: str) -> Value:
@@ -262,7 +262,7 @@ class Names(Expressions):
         plain = any(
             isinstance(base, (Native, External))
             and base.name.rpartition(".")[2] in ("str", "int", "IntEnum", "StrEnum")
-            for _, base in self._evaluated_bases(enum)
+            for _node, base in self._evaluated_bases(enum)
         )
         return Member(enum, name, value, plain)
 

@@ -138,7 +138,7 @@ class Selector:
         path = self.reader.lookup(self.around.cls(*REGISTRY).body, name)
         if not isinstance(path, str) or not path:
             raise Raised("ValueError", f"Backend {name} must be registered before use", stated=True)
-        module, _, cls = path.rpartition(".")
+        module, _dot, cls = path.rpartition(".")
         self._import(module)
         return self.around.cls(module, cls)
 

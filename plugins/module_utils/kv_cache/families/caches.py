@@ -12,6 +12,7 @@ latent vector and an indexer key; keys and values and a state; those of a decode
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True)
@@ -79,5 +80,5 @@ class StateCache:
         return width * length * element_bytes + state * (self.state_bytes or element_bytes)
 
 
-Cache = AttentionCache | LatentCache | IndexerCache | CrossCache | StateCache
+Cache: TypeAlias = "AttentionCache | LatentCache | IndexerCache | CrossCache | StateCache"
 Layers = tuple[tuple[Cache, ...], ...]

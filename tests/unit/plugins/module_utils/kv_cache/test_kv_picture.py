@@ -56,9 +56,9 @@ def test_a_budget_without_a_card_shows_the_cache() -> None:
 
 def test_the_bar_of_a_terminal() -> None:
     lines = text_lines(parts_of(PREDICTED))
-    bar = re.fullmatch(r"\[(W+O+G+K+\++\.+)\] 95\.00 GiB", lines[0])
-    assert bar
-    assert len(bar[1]) == 72
+    drawn = re.fullmatch(r"\[(W+O+G+K+\++\.+)\] 95\.00 GiB", lines[0])
+    assert drawn
+    assert len(drawn[1]) == 72
     assert lines[4] == " K KV cache of one request of 131,072 tokens   9.00 GiB   9.5 %"
     assert all(len(line) <= 100 for line in lines)
 
@@ -72,9 +72,9 @@ def test_every_part_has_a_character_and_all_together_the_width(terms: list[int],
     predicted = {"memory": {**memory, "total": total, "usable": total}, "available_kv_cache_bytes": room}
     parts = parts_of({**predicted, "bytes_needed": needed})
     assert sum(part.count for part in parts) == total
-    bar = text_lines(parts)[0].partition("]")[0][1:]
-    assert len(bar) == 72
-    assert len(set(bar)) == len(parts)
+    drawn = text_lines(parts)[0].partition("]")[0][1:]
+    assert len(drawn) == 72
+    assert len(set(drawn)) == len(parts)
 
 
 def test_the_svg_is_whole_and_the_same_every_time() -> None:
