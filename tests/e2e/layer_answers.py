@@ -5,9 +5,9 @@
 
 stdin: {model name: {"folder": ..., "points": [...]}}; a point has tensor, pipeline, decode_context, dtype, block_size,
 length (-1 is auto), available (bytes), mode (--mamba-cache-mode) and chunked. stdout: one JSON line {"version",
-"import_seconds", "models": {model name: {"limit", "mla", "answers": [...]}}}; an answer is {"unbuilt"} where
-the model class refuses the size, or {"layers": [[kind, block size, page bytes, window, count], ...], "tokens", "concurrency", "blocks", "length"} or {"error"}; a model whose
-config.json needs code of its own is {"unreadable": ...}.
+"import_seconds", "models": {model name: {"limit", "mla", "answers": [...]}}}; an answer is {"layers": [[kind, block
+size, page bytes, window, count], ...], "tokens", "concurrency", "blocks", "length"} or {"error"}, or {"unbuilt"} where
+the model class refuses the size; a model whose config.json needs code of its own is {"unreadable": ...}.
 
 vLLM's own model classes build every layer, on torch's meta device, and every layer says what it keeps; vLLM makes the
 blocks of hybrid models long enough, groups the layers and plans the blocks. Replaced are: the process groups (so that
@@ -235,10 +235,11 @@ def stages(config: VllmConfig, specs: dict[str, Any], count: int) -> Iterator[di
     layers = config.model_config.get_total_num_hidden_layers()
     for rank in range(count):
         first, last = get_pp_indices(layers, rank, count)
-        yield {name: spec for name, spec in specs.items() if first <= layer_index(name) < last}
+        yield {name: spec for name, spec in specs.items() if first <= layer_index(name) % layers < last}
 
 
 def layer_index(name: str) -> int:
+    """Falcon-H1 counts its states after all layers."""
     found = re.search(r"\.(\d+)\.", name)
     return int(found[1]) if found else 0
 
@@ -281,7 +282,7 @@ def model_answers(folder: str, points: list[dict[str, Any]]) -> dict[str, Any]:
         if key not in built:
             try:
                 config, specs = build(folder, point)
-            except (AssertionError, NotImplementedError, ValueError) as error:
+            except (ArithmeticError, AssertionError, NotImplementedError, ValueError) as error:
                 if not built:
                     raise
                 answers.append({"unbuilt": f"{type(error).__name__}: {error}"[:200]})

@@ -25,10 +25,12 @@ class Group:
     """Layers of one card that share block tables; none on a pipeline stage that has no layer of the group.
 
     spec: of one of them, which decides the blocks. page_bytes: of one block, over all its layers.
+    of_all_stages: the layers are those of all stages, which old releases give to each of them.
     """
 
     layers: tuple[LayerSpec, ...]
     spec: LayerSpec
+    of_all_stages: bool = False
 
     @property
     def page_bytes(self) -> int:
@@ -49,6 +51,8 @@ def groups_of_stages(
     if not hybrid_manager:
         layers = _without_windows(layers)
     groups = _grouped(layers, release)
+    if release.gives_every_stage_the_whole_group and len(groups) == 1 and len(set(layers.values())) > 1:
+        return [[Group(tuple(layers.values()), first(layers), of_all_stages=True)] for _ in stages]
     found, start = [], 0
     for stage in stages:
         here = range(start, start + len(stage))

@@ -71,6 +71,8 @@ class Planner:
 
     @cached_property
     def _bytes_per_block_of_whole_model(self) -> int:
+        if self.stages[0][0].of_all_stages:
+            return self.bytes_per_block
         return max(sum(stage[index].page_bytes for stage in self.stages) for index in range(len(self.stages[0])))
 
     def fits(self, length: int, available_bytes: int) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property
 from ..errors import ServingError
 from .batch_defaults import in_flight_batches, max_num_batched_tokens
 from .block_size import block_size_for
-from .families.caches import AttentionCache, StateCache
+from .families.caches import AttentionCache
 from .grouping import Group, groups_of_stages
 from .kv_dtype import KVDtype, kv_dtype, model_dtype, sparse_kv_dtype
 from .layer_specs import LayerSpec, Parallel, Serving
@@ -26,6 +26,7 @@ from .request import BudgetRequest
 from .shape import ModelShape, read_shape
 from .specs import CardLayout, card_layout, specs_of_stages
 from .speculative import Draft, read_draft
+from .state_blocks import state_blocks
 
 WITHOUT_LIMIT = 1 << 40
 
@@ -106,17 +107,10 @@ class Question:
         )
         return not (self.request.disable_hybrid_kv_cache_manager or chunks)
 
-    @property
+    @cached_property
     def _state_blocks(self) -> int | None:
-        """States that a request keeps in a layer with states; None = one per block of tokens."""
         request = self.request
-        has_states = self.shape is not None and self.shape.has(StateCache)
-        mode = request.mamba_cache_mode
-        if mode is None and has_states and self.family != "state" and request.release.caches_prefixes_of_hybrids:
-            mode = "align"
-        if mode == "all" and request.release.has_state_per_block:
-            return None
-        return 2 if mode in ("align", "all") else 1
+        return state_blocks(self.shape, request.release, request.mamba_cache_mode, request.compute_capability)
 
     def _serving(self, parallel: Parallel) -> Serving:
         request = self.request

@@ -49,6 +49,11 @@ class EngineRelease:
         return self.major_minor < (0, 17)
 
     @property
+    def gives_every_stage_the_whole_group(self) -> bool:
+        """Layers with pages of several sizes in one group: every pipeline stage reserves for all of the model's."""
+        return self.major_minor < (0, 17)
+
+    @property
     def checks_first_group(self) -> bool:
         """The check whether a request fits counts the blocks of the first group only."""
         return self.major_minor < (0, 19)
@@ -95,6 +100,19 @@ class EngineRelease:
     def runs_v2_runner(self) -> bool:
         """Model Runner V2 is the default: one batch more is in flight with pipeline parallelism too."""
         return self.major_minor >= (0, 30)
+
+    @property
+    def exports_kda_states(self) -> bool:
+        """A prefill keeps one more state per request, at the boundary of a block (num_prefill_checkpoint_blocks)."""
+        return self.major_minor >= (0, 29)
+
+    @property
+    def exports_mamba2_states(self) -> bool:
+        return self.major_minor >= (0, 32)
+
+    @property
+    def exports_gdn_states(self) -> bool:
+        return self.major_minor >= (0, 33)
 
     @property
     def has_state_per_block(self) -> bool:

@@ -59,6 +59,7 @@ class StateCache:
     heads, head_elements: the recurrent state, divided by TP by its heads.
     state_bytes: of one element of it; None = as the convolution's, which is the model's dtype.
     keeps_drafts: with speculative decoding the convolution keeps so many tokens more.
+    key_size, has_bounded_gate: of linear attention, by which its prefill kernel is chosen.
     """
 
     kind: str
@@ -70,6 +71,8 @@ class StateCache:
     group_width: int = 0
     state_bytes: int | None = None
     keeps_drafts: bool = True
+    key_size: int = 0
+    has_bounded_gate: bool = False
 
     def bytes(self, tensor_parallel: int, element_bytes: int, drafts: int) -> int:
         """Bytes of one request's state on one rank (MambaStateShapeCalculator)."""

@@ -97,6 +97,8 @@ def kda(text: Fields) -> Layers:
         heads=heads,
         head_elements=size * size,
         state_bytes=_RECURRENT_STATE_BYTES,
+        key_size=size,
+        has_bounded_gate=linear.get("gate_lower_bound") is not None,
     )
     main = LatentCache(latent_size(text))
     linear_layers = set(numbers(linear, "kda_layers") or ())

@@ -31,6 +31,7 @@ def gdn(text: Fields) -> Layers:
         heads=value_heads,
         head_elements=key * value,
         state_bytes=_state_bytes(text, "mamba_ssm_dtype", None),
+        key_size=key,
     )
     kinds = names(text, "layer_types")
     if kinds is None:
