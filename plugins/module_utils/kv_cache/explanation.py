@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .cache_words import block_in_words, cache_in_words
 from .planner import Planner
 from .question import Question
 from .units import gib
@@ -18,28 +19,13 @@ _DIFFERS_FROM = 0.15
 
 
 def explain_cache(question: Question, planner: Planner) -> list[str]:
-    request, shape, dtype = question.request, question.shape, question.dtype
-    size, why = question.block_size
-    if shape is None:
-        what = f"KV cache: {planner.bytes_per_token:,} bytes per token and card, as given"
-    elif shape.family == "mla":
-        what = (
-            f"KV cache (MLA): {shape.layers} layers x {shape.head_size} elements x {dtype.element_bytes} bytes "
-            f"({dtype.name}): {planner.bytes_per_token:,} bytes per token on every card, "
-            "not divided by tensor parallelism"
-        )
-    else:
-        heads = max(1, shape.num_key_value_heads // request.parallel.tensor)
-        what = (
-            f"KV cache (GQA): {shape.layers} layers x 2 x {heads} of {shape.num_key_value_heads} key-value heads x "
-            f"{shape.head_size} elements x {dtype.element_bytes} bytes ({dtype.name}): "
-            f"{planner.bytes_per_token:,} bytes per token and card"
-        )
+    request, dtype = question.request, question.dtype
+    what = cache_in_words(question, planner)
     if request.parallel.pipeline > 1:
         what += f" of the largest of {request.parallel.pipeline} pipeline stages"
     if request.parallel.decode_context > 1:
         what += f"; a card holds 1/{request.parallel.decode_context} of the tokens (decode context parallel)"
-    lines = [f"{what}.", f"Blocks of {size} tokens ({why}) of {planner.bytes_per_block:,} bytes."]
+    lines = [f"{what}.", block_in_words(question, planner)]
     if request.kv_cache_dtype_from:
         lines.append(f"KV cache dtype {dtype.name}: {request.kv_cache_dtype_from}.")
     return lines
