@@ -63,8 +63,6 @@ _ALIKE = [
     "GraniteForCausalLM",
     "GraniteMoeForCausalLM",
     "GraniteMoeSharedForCausalLM",
-    "HunYuanDenseV1ForCausalLM",
-    "HunYuanMoEV1ForCausalLM",
     "InternLM2ForCausalLM",
     "InternLM3ForCausalLM",
     "InternLMForCausalLM",

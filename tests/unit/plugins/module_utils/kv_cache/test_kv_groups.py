@@ -127,6 +127,34 @@ def test_states_per_request_by_release_and_mode(ask: Ask, published: Config) -> 
     assert blocks("0.32.0", mamba_cache_mode="all") == 6
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "capability", "states"),
+    [
+        ("nvidia__NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "0.31.0", None, 2),
+        ("nvidia__NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "0.32.0", None, 3),
+        ("moonshotai__Kimi-K3", "0.28.0", "12.0", 2),
+        ("moonshotai__Kimi-K3", "0.29.0", "12.0", 3),
+        ("moonshotai__Kimi-K3", "0.29.0", "8.0", 2),
+        ("nvidia__Qwen3.6-27B-NVFP4", "0.32.0", "12.0", 2),
+        ("nvidia__Qwen3.6-27B-NVFP4", "0.33.0", "12.0", 3),
+        ("nvidia__Qwen3.6-27B-NVFP4", "0.33.0", "8.9", 2),
+    ],
+)
+def test_a_prefill_kernel_that_exports_a_state_keeps_one_more(
+    ask: Ask, published: Config, name: str, version: str, capability: str | None, states: int
+) -> None:
+    budget = ask(
+        published(name),
+        version=version,
+        compute_capability=capability,
+        max_model_len=4096,
+        available_kv_cache_bytes=20 * GIB,
+        kv_cache_dtype="bfloat16",
+    )
+    groups = budget["kv_cache"]["groups"]
+    assert {group["blocks_per_request"] for group in groups if group["kind"] == "mamba"} == {states}
+
+
 def test_windows_reserve_for_every_batch_in_flight(ask: Ask, published: Config) -> None:
     gpt = published("openai__gpt-oss-20b")
 
