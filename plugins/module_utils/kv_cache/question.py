@@ -131,7 +131,7 @@ class Question:
             in_flight_tokens=tokens * batches,
             state_blocks=self._state_blocks,
             drafts=self.draft.tokens if counts_drafts else 0,
-            encoder_tokens=self.shape.encoder_tokens if self.shape else 0,
+            encoder_tokens=tokens,
         )
 
     def memory(self, length: int) -> Memory:

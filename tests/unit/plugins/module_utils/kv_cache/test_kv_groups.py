@@ -330,3 +330,22 @@ def test_no_layer_is_lost_and_all_pages_are_one_size(specs: list[LayerSpec], ver
     if len(groups) > 1:
         assert len({layer.page_bytes for group in groups for layer in group.layers}) == 1
         assert max(len(group.layers) for group in groups) <= len(specs)
+
+
+def test_an_encoder_is_reserved_for_by_the_batch(ask: Ask) -> None:
+    whisper = {
+        "architectures": ["WhisperForConditionalGeneration"],
+        "model_type": "whisper",
+        "is_encoder_decoder": True,
+        "d_model": 1280,
+        "decoder_layers": 32,
+        "decoder_attention_heads": 20,
+        "max_source_positions": 1500,
+        "max_target_positions": 448,
+        "torch_dtype": "bfloat16",
+    }
+    cache = ask(whisper, version="0.32.0", max_num_batched_tokens=8192, available_kv_cache_bytes=10 * GIB)["kv_cache"]
+    assert [(group["kind"], group["blocks_per_request"]) for group in cache["groups"]] == [
+        ("full_attention", 448 // 16),
+        ("cross_attention", 8192 // 16),
+    ]
