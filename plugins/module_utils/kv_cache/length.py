@@ -29,6 +29,7 @@ _POSITION_FIELDS = (
     "max_seq_len",
     "seq_length",
     "model_max_length",
+    "max_target_positions",
     "max_sequence_length",
     "max_seq_length",
     "seq_len",
