@@ -53,8 +53,8 @@ class Serving:
     """What decides a request's blocks besides its length.
 
     in_flight_tokens: scheduled and not yet settled. state_blocks: of one request in a layer with states; None = one
-    per block of tokens (--mamba-cache-mode all). encoder_tokens: that vLLM reserves for an encoder, which is --max-num-batched-tokens whatever the encoder's length
-    (max_num_encoder_input_tokens).
+    per block of tokens (--mamba-cache-mode all). encoder_tokens: that the engine reserves for an encoder, which is
+    --max-num-batched-tokens whatever the encoder's length (max_num_encoder_input_tokens).
     """
 
     decode_context: int = 1
