@@ -50,6 +50,7 @@ class Calls(Names):
         self.depth = 0
         self.tolerant = False
         self._externals: dict[str, Unknown] = {}
+        self._needs_met: set[str] = set()  # modules whose imports were looked at
 
     @abstractmethod
     def run(self, statements: list[ast.stmt], frame: Frame) -> None: ...

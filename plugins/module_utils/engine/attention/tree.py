@@ -34,6 +34,7 @@ class SourceTree:
         # Without torch the folder is not the engine's environment but the engine's files alone.
         self.is_environment = (self.site_packages / "torch").is_dir()
         self._requirements: set[str] | None = None
+        self._added: list[Path] | None = None
 
     def module(self, name: str) -> Scope | None:
         """The module's names; None when there is no Python source of that name."""
@@ -60,6 +61,8 @@ class SourceTree:
         Where the folder holds the engine's files alone, what the engine requires is taken as installed.
         """
         if package in sys.stdlib_module_names or self.has_module(package):
+            return True
+        if any(path.joinpath(package).is_dir() or path.joinpath(f"{package}.py").is_file() for path in self._further()):
             return True
         if self.is_environment:
             return None if any(self.site_packages.glob("__editable__*")) else False
@@ -89,6 +92,16 @@ class SourceTree:
             word.decode() for line in _GLOBALS.findall(data) for word in re.findall(rb"\w+", line)
         )
         return scope
+
+    def _further(self) -> list[Path]:
+        """Folders that the environment's .pth files add to the search path."""
+        if self._added is None:
+            self._added = []
+            for file in sorted(self.site_packages.glob("*.pth")):
+                for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+                    if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                        self._added.append(self.site_packages / line.strip())
+        return self._added
 
     def _compiled(self, folder: Path) -> set[str]:
         if folder not in self._extensions:

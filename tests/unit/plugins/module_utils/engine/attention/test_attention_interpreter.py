@@ -243,3 +243,14 @@ def test_star_imports_and_module_getattr_leave_names_open(tmp_path: Path) -> Non
         other="def __getattr__(name):\n    return 1",
     )
     assert isinstance(ways_of(reader)[0].result, Unknown)
+
+
+def test_packages_that_a_pth_file_adds_and_that_a_module_needs(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "more" / "inner" / "added").mkdir(parents=True)
+    text = "def asked():\n    try:\n        import vllm.other\n    except ImportError:\n        return 'no'\n    return 'yes'"
+    reader = reader_of(tmp_path, source=text, other="import added\n")
+    assert [way.result for way in ways_of(reader)] == ["no"]
+    (tmp_path / "added.pth").write_text("import something_at_start\nmore/inner\n")
+    reader = reader_of(tmp_path, source=text, other="import added\n")
+    assert [way.result for way in ways_of(reader)] == ["yes"]
