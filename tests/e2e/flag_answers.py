@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 STARTED = time.perf_counter()
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ["VLLM_TARGET_DEVICE"] = "cpu"
-STAND_INS = ("cbor2", "depyf", "gguf", "ijson", "orjson", "ray", "setproctitle")
+STAND_INS: tuple[str, ...] = ("cbor2", "depyf", "gguf", "ijson", "orjson", "ray", "setproctitle")
 PLACES = ("common.cli_args", "launchers.cli_args", "openai.cli_args")
 
 

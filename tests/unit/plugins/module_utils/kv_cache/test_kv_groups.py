@@ -248,10 +248,11 @@ def test_drafts_that_are_not_known(
 )
 def test_bytes_of_dtypes(dtype: str, head: int | None, latent: int | None) -> None:
     resolved = kv_dtype(dtype, {})
-    for expected, count in (
+    counts: list[tuple[int | None, Callable[[], int]]] = [
         (head, lambda: resolved.bytes_per_head(128, 128)),
         (latent, lambda: resolved.bytes_per_latent(576)),
-    ):
+    ]
+    for expected, count in counts:
         if expected is None:
             with pytest.raises(ServingError, match="impossible here"):
                 count()
