@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .measuring import cores, workplace
 
-NAMES = sorted(path.stem for path in Path(__file__).parent.glob("hub_*.py"))
+NAMES = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*_*.py"))
 
 
 def main(names: list[str]) -> int:
