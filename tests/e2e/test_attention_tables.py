@@ -168,6 +168,16 @@ def test_the_order_of_016_and_033(capability: str) -> None:
     assert order(tree_of("0.33.0"), capability)[:length] == ORDER_033[capability]
 
 
+@pytest.mark.parametrize("log", ["big_eager.log", "big_toolong.log"])
+def test_a_real_card_said_the_same(log: str) -> None:
+    """What vLLM 0.24.0 logged on a real card of compute capability 9.0 with Kimi's dimensions, against its sources."""
+    text = (Path(__file__).parents[1] / "unit" / "data" / "engine_logs" / log).read_text()
+    used, listed = re.findall(r"Using (\w+) attention backend out of potential backends: \[(.*?)\]", text)[0]
+    answer = told(tree_of("0.24.0"), "9.0", kv_cache_dtypes=["auto"])
+    assert answer.selected["auto"] == used
+    assert [each.name for each in answer.backends if each.valid] == re.findall(r"'(\w+)'", listed)
+
+
 def test_the_list_for_12_0_begins_with_0_24_or_0_25() -> None:
     assert order(tree_of("0.23.0"), "12.0")[0] == "FLASH_ATTN_MLA"
     assert order(tree_of("0.25.1"), "12.0") == ORDER_033["12.0"]
