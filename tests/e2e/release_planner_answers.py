@@ -5,8 +5,8 @@
 
 stdin: a list of points {"stages": [[{kind, block_size, bytes_per_token, state_bytes, window, padded_page, layout},
 ...], ...], "length" (-1 is auto), "limit", "available" (bytes), "decode_context", "batched_tokens", "batches", "mode",
-"drafts", "hybrid_manager"}. stdout: one JSON line {"version", "answers": [{"tokens", "concurrency", "blocks", "length"}
-or {"error"}, ...]}.
+"drafts", "exported" (states), "hybrid_manager"}. stdout: one JSON line {"version", "answers": [{"tokens",
+"concurrency", "blocks", "length"} or {"error"}, ...]}.
 
 Packages that only that release needs are replaced by empty stand-ins.
 """
@@ -66,6 +66,7 @@ def spec_of(layer: dict[str, Any], point: dict[str, Any]) -> Any:
             page_size_padded=padded,
             mamba_cache_mode=point["mode"],
             num_speculative_blocks=point["drafts"],
+            **({"num_prefill_checkpoint_blocks": point["exported"]} if point["exported"] else {}),
         )
     common = {"block_size": block, "dtype": torch.uint8, "page_size_padded": padded}
     if layer["kind"] in ("mla", "mla_indexer"):

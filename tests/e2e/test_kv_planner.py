@@ -125,8 +125,6 @@ def ask_engine(folder: Path, questions: dict[str, list[Point]]) -> dict[str, Any
     )
     assert run.returncode == 0, run.stderr[-3000:]
     answers: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
-    if os.environ.get("KEEP_ANSWERS"):
-        Path(os.environ["KEEP_ANSWERS"]).write_text(json.dumps([questions, answers]))
     return answers
 
 

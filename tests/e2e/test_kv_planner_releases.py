@@ -108,6 +108,7 @@ def point_of(question: Question) -> dict[str, Any] | None:
         "batches": serving.in_flight_tokens // BATCHED_TOKENS,
         "mode": mode,
         "drafts": 0,
+        "exported": max(0, (serving.state_blocks or 0) - 2),
         "hybrid_manager": question._has_hybrid_manager,
     }
 
