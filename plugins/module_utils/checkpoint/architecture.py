@@ -145,7 +145,7 @@ def describe(config: Config) -> Architecture:
 
 def uses_mla(text: Config) -> bool:
     """Whether vLLM caches one latent vector per token for this language model (the rule of vLLM 0.33)."""
-    if text.get("model_type") not in MLA_MODEL_TYPES:
+    if _text(text, "model_type") not in MLA_MODEL_TYPES:
         return False
     # DeepSeek-V4 has no kv_lora_rank: it compresses along the sequence and its head is the cached state.
     return text.get("head_dim" if "compress_ratios" in text else "kv_lora_rank") is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.architecture import describe
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.architecture import describe, uses_mla
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 
 CONFIGS = Path(__file__).parents[3] / "data" / "checkpoints" / "configs"
@@ -121,3 +121,10 @@ def test_what_is_no_language_model_is_refused_by_name(config: dict[str, Any], wh
     with pytest.raises(ServingError) as caught:
         describe(config)
     assert caught.value.where == where
+
+
+@pytest.mark.parametrize("model_type", [["kimi_k25"], {}])
+def test_a_model_type_that_is_no_string_is_refused_by_name(model_type: object) -> None:
+    with pytest.raises(ServingError) as caught:
+        uses_mla({"num_hidden_layers": 1, "model_type": model_type})
+    assert caught.value.where == "config.json#/model_type"
