@@ -403,7 +403,7 @@ def look_at_kernels(module: AnsibleModule, engine: EngineFolder, question: Quest
         return []
     text = model.text_config
     rank, rope = text.get("kv_lora_rank") or 0, text.get("qk_rope_head_dim") or 0
-    if model.use_mla and model.head_size != rank + rope:
+    if model.use_mla and (not rank or not rope or model.head_size != rank + rope):
         answer.notes.append("the decode kernels were not looked at: kv_lora_rank and qk_rope_head_dim are not known")
         return []
     # With decode context parallelism the query heads of all its ranks are gathered.

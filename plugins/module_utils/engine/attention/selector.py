@@ -310,8 +310,9 @@ class Selector:
         text = self.question.model.text_config
         names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         facts: dict[str, Value] = {name: text[name] for name in names if name in text}
-        if "qk_nope_head_dim" in facts and "qk_rope_head_dim" in facts:
-            facts["qk_head_dim"] = facts["qk_nope_head_dim"] + facts["qk_rope_head_dim"]
+        nope, rope = facts.get("qk_nope_head_dim"), facts.get("qk_rope_head_dim")
+        if isinstance(nope, int) and isinstance(rope, int):
+            facts["qk_head_dim"] = nope + rope
         return facts
 
     def _keywords(self, function: Function, facts: dict[str, Value]) -> dict[str, Value]:

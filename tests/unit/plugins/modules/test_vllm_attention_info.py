@@ -161,6 +161,11 @@ def test_check_mode_before_there_is_an_engine_or_a_checkpoint(
     assert known["selected"]["auto"] == "LATENT_B"
 
 
+def test_a_size_that_is_null_is_not_known(run_module: RunModule, engine: Path) -> None:
+    result = run_module(NAME, arguments(engine, config={**CONFIG, "qk_rope_head_dim": None}))
+    assert "the decode kernels were not looked at: kv_lora_rank and qk_rope_head_dim are not known" in result["notes"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
