@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,6 +110,13 @@ class BudgetRequest:
                 where="mamba_cache_mode",
                 why=f"got {self.mamba_cache_mode!r}",
                 remedy="Give none, align or all, or leave it out",
+            )
+        capability = self.compute_capability or None
+        if capability is not None and not self.is_rocm and not re.fullmatch(r"\d{1,2}(\.\d)?", capability.strip()):
+            raise ServingError(
+                f"{capability!r} is no compute capability",
+                where="compute_capability",
+                remedy="Write it as gpu_info and nvidia-smi do, for example 12.0",
             )
         self._check_cards()
 

@@ -259,6 +259,8 @@ def test_an_old_engine_obeys_the_checkpoint_over_the_flag(run_module: RunModule)
         ({}, "one of the following is required: path, config"),
         ({"config": {**PLAIN, "architectures": ["BrandNewForCausalLM"]}}, "cannot estimate BrandNewForCausalLM"),
         ({"config": PLAIN, "vllm_version": "nightly"}, "vllm_version is no version number"),
+        ({"config": PLAIN, "compute_capability": "sm_120"}, "'sm_120' is no compute capability"),
+        ({"config": PLAIN, "compute_capability": "120"}, "'120' is no compute capability"),
         ({"config": PLAIN, "gpus": [gpu(3, mig=True)]}, "GPU 3 is split by MIG"),
         ({"config": PLAIN, "gpus": [gpu(0)], "tensor_parallel_size": 2}, "2 ranks need as many cards"),
     ],
