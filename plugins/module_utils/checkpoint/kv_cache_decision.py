@@ -17,6 +17,7 @@ And a patch alone does not suffice where the architecture turns auto into fp8 by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -68,6 +69,12 @@ def decide(
     compute_capability: of the card, "12.0"; None counts as any
     Raises ServingError where vLLM does not start at all, or serves what is wanted on no backend.
     """
+    if compute_capability is not None and not re.fullmatch(r"\d{1,2}\.\d", compute_capability):
+        raise ServingError(
+            f"{compute_capability!r} is no compute capability",
+            where="compute_capability",
+            remedy="Write it as gpu_info and nvidia-smi do, for example 12.0",
+        )
     quantization = interpret(contents, rules)
     _refuse(quantization)
     own = served_dtype(contents)

@@ -199,6 +199,7 @@ def test_the_decision_is_about_the_files_as_published(run_module: RunModule, tmp
         ({"config": DENSE, "index": {}}, "an object of file names is expected"),
         ({"config": {**DENSE, "quantization_config": 5}}, "a number where an object is expected"),
         ({"config": DENSE, "vllm_version": "x"}, "vLLM version"),
+        ({"config": DENSE, "kv_cache_decision": {"compute_capability": "sm_100"}}, "'sm_100' is no compute capability"),
         ({}, "one of the following is required: path, config"),
         ({"path": "/nonexistent", "hf_quant_config": {}}, "missing parameter"),
     ],
