@@ -47,9 +47,10 @@ def recommend(fitting: int, wishes: Wishes) -> tuple[int | None, str]:
     """(tokens, why); None when not even the floor, or one block, fits.
 
     fitting: the longest single request by memory alone, whatever the model says. The result is a multiple of the
-    block size, at most model, cap and `fitting`, and at least the floor.
+    block size, at most model, cap and `fitting`, and at least the floor; model or cap themselves where they are less
+    than one block.
     """
-    ceiling = _down(wishes.ceiling, wishes.block_size)
+    ceiling = _down(wishes.ceiling, wishes.block_size) or wishes.ceiling
     least = _up(wishes.floor or 1, wishes.block_size)
     if fitting < least:
         return None, f"{fitting:,} tokens fit, fewer than {least:,}"

@@ -47,6 +47,8 @@ def wishes(
         (15, wishes(), None),
         (FITTING, wishes(round_to=1000, block_size=64), 184_000),
         (5000, wishes(limit=8192, round_to=1, block_size=16), 4_992),
+        (FITTING, wishes(cap=1), 1),
+        (FITTING, wishes(limit=100, block_size=128), 100),
     ],
 )
 def test_cases(fitting: int, wished: Wishes, length: int | None) -> None:
