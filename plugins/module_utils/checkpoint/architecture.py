@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -239,6 +240,10 @@ def _numbers(config: Config, names: Iterable[str]) -> list[int]:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise _unexpected(f"/{name}", value, "a number")
+        if not math.isfinite(value):
+            raise ServingError(
+                "config.json holds a number without an end", where=f"config.json#/{name}", why=f"{value}"
+            )
         found.append(int(value))
     return found
 

@@ -115,6 +115,8 @@ def test_a_latent_rank_alone_does_not_make_mla() -> None:
         ({"num_hidden_layers": True, "num_attention_heads": 1}, "config.json#/num_hidden_layers"),
         ({"num_hidden_layers": 1, "architectures": "X"}, "config.json#/architectures"),
         ({"num_hidden_layers": 1, "model_type": 5}, "config.json#/model_type"),
+        ({"num_hidden_layers": float("inf")}, "config.json#/num_hidden_layers"),
+        ({"num_hidden_layers": 1, "num_attention_heads": float("nan")}, "config.json#/num_attention_heads"),
     ],
 )
 def test_what_is_no_language_model_is_refused_by_name(config: dict[str, Any], where: str) -> None:
