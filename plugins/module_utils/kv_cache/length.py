@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def model_length_limit(config: Mapping[str, Any], release: EngineRelease) -> Len
     for scaling in _rope_scalings(text):
         kind = str(scaling.get("rope_type") or scaling.get("type") or "default")
         factor = scaling.get("factor")
-        if not isinstance(factor, (int, float)) or isinstance(factor, bool) or factor <= 0:
+        if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < math.inf:
             continue
         if kind in ("yarn", "deepseek_yarn"):
             return _yarn_limit(limit, scaling.get("original_max_position_embeddings"), float(factor), release)

@@ -80,6 +80,7 @@ def test_from_0_30_the_engine_goes_by_the_positions_and_the_budget_says_so() -> 
     [
         ({"max_position_embeddings": 131072}, 131072),
         ({"max_position_embeddings": 8192, "rope_scaling": {"type": "linear", "factor": 4.0}}, 32768),
+        ({"max_position_embeddings": 8192, "rope_scaling": {"type": "linear", "factor": float("inf")}}, 8192),
         ({"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131072),
         ({"max_position_embeddings": 131072, "rope_parameters": {"rope_type": "default"}}, 131072),
         ({"max_position_embeddings": 4096, "rope_parameters": {"full_attention": YARN}}, 262144),
