@@ -52,7 +52,7 @@ def groups_of_stages(
         layers = _without_windows(layers)
     groups = _grouped(layers, release)
     if release.gives_every_stage_the_whole_group and len(groups) == 1 and len(set(layers.values())) > 1:
-        return [[Group(tuple(layers.values()), first(layers), of_all_stages=True)] for _ in stages]
+        return [[Group(tuple(layers.values()), first(layers), of_all_stages=True)] for _stage in stages]
     found, start = [], 0
     for stage in stages:
         here = range(start, start + len(stage))
