@@ -265,6 +265,15 @@ quantization:
     kv_cache:
       description: What the checkpoint says about its KV cache.
       type: dict
+      sample:
+        declared: {dynamic: false, num_bits: 8, type: float}
+        where: config.json#/quantization_config/kv_cache_scheme
+        wins: true
+        has_scales: true
+        scale_tensors: 122
+        auto_resolves_to: fp8_e4m3
+        decided_by: config.json#/quantization_config/kv_cache_scheme
+        overrides_flag: false
       contains:
         declared:
           description: The value of the key that counts; where none counts, of the first one that asks for something.
@@ -305,15 +314,6 @@ quantization:
           M(blackwell.serving.quant_config_patch) with C(kv_cache=model_dtype) takes the setting away.
       type: list
       elements: dict
-      sample:
-        declared: {dynamic: false, num_bits: 8, type: float}
-        where: config.json#/quantization_config/kv_cache_scheme
-        wins: true
-        has_scales: true
-        scale_tensors: 122
-        auto_resolves_to: fp8_e4m3
-        decided_by: config.json#/quantization_config/kv_cache_scheme
-        overrides_flag: false
 suggested:
   description: Serving options that follow from the files; null where they do not tell.
   returned: success
@@ -383,13 +383,15 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.kv_ca
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import published_contents
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import ResolverRules
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import sources_of
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
 
 def describe(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     folder = Path(params["path"]) if params["path"] is not None else None
-    rules = asked_rules(params["vllm_version"], params["site_packages"], check_mode=module.check_mode)
+    sources = sources_of(params["site_packages"])
+    rules = asked_rules(params["vllm_version"], sources, check_mode=module.check_mode)
     if folder is not None and (holds_checkpoint(folder) or not module.check_mode):
         return blueprint_of_folder(folder, rules) | decision(params["kv_cache_decision"], rules, folder=folder)
     if params["config"] is None:

@@ -168,6 +168,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch
     predict,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import sources_of
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
 
@@ -175,7 +176,8 @@ def run(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     folder = Path(params["path"])
     exists = holds_checkpoint(folder)
-    rules = asked_rules(params["vllm_version"], params["site_packages"], check_mode=module.check_mode)
+    sources = sources_of(params["site_packages"])
+    rules = asked_rules(params["vllm_version"], sources, check_mode=module.check_mode)
     if exists or not module.check_mode:
         patch = patch_checkpoint(folder, params["kv_cache"], rules, dry_run=module.check_mode)
     elif params["contents"] is not None:

@@ -61,6 +61,14 @@ def locate(python: str | None, site_packages: str | None) -> EngineFolder:
     )
 
 
+def sources_of(site_packages: str | None) -> str | None:
+    """The folder with the package vllm: of an editable installation its checkout, else the folder as it was named."""
+    if not site_packages or (Path(site_packages) / "vllm" / "__init__.py").is_file():
+        return site_packages
+    checkout = _editable(Path(site_packages))
+    return site_packages if checkout is None else str(checkout)
+
+
 def exists(python: str | None, site_packages: str | None) -> bool:
     """Whether what was named is there at all; a module in check mode asks before it reads."""
     named = site_packages or python

@@ -191,6 +191,20 @@ def test_the_decision_is_about_the_files_as_published(run_module: RunModule, tmp
     assert "kv_cache_decision" not in run_module("checkpoint_info", {"config": KIMI})
 
 
+@pytest.mark.parametrize("module", ["checkpoint_info", "quant_config_patch"])
+def test_an_editable_installation_is_read_in_its_checkout(run_module: RunModule, tmp_path: Path, module: str) -> None:
+    package = tmp_path / "checkout" / "vllm" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.touch()
+    records = tmp_path / "packages" / "vllm-0.33.0.dist-info"
+    records.mkdir(parents=True)
+    direct = {"url": f"file://{tmp_path}/checkout", "dir_info": {"editable": True}}
+    (records / "direct_url.json").write_text(json.dumps(direct))
+    (tmp_path / "config.json").write_text(json.dumps(KIMI))
+    result = run_module(module, {"path": str(tmp_path), "site_packages": str(records.parent)})
+    assert any("the installed vLLM's source is not what is known of it" in note for note in result["notes"]), result
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.engine import environment_names
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.distribution import identify
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import EngineFolder, exists, locate
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import (
+    EngineFolder,
+    exists,
+    locate,
+    sources_of,
+)
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from simulation import engine_tree
 
@@ -63,6 +68,7 @@ def test_an_editable_installation(root: Path, tmp_path: Path) -> None:
     (root / RECORDS / "direct_url.json").write_text(json.dumps(direct))
     engine = at(root)
     assert engine == EngineFolder(root, checkout, editable=True)
+    assert sources_of(str(root)) == str(checkout)
     assert identify(engine).name == "vllm"
 
 
