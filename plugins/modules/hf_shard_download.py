@@ -190,6 +190,12 @@ options:
       - Send no request. The task fails unless all files are there and the manifest is of this revision.
     type: bool
     default: false
+  show_progress:
+    description:
+      - Whether the task runs in the background on the host and shows how far it is. Without it, and in check mode, the
+        module runs as it is, which is a second faster where there is nothing to do.
+    type: bool
+    default: true
   progress_file:
     description:
       - File that says how far the run is, for whoever wants to show it. The action plugin of this module uses one of
@@ -461,6 +467,7 @@ ARGUMENTS = {
     "timeout": {"type": "float", "default": 0},
     "stall_timeout": {"type": "float", "default": 60},
     "offline": {"type": "bool", "default": False},
+    "show_progress": {"type": "bool", "default": True},
     "progress_file": {"type": "path"},
     "owner": {"type": "str"},
     "group": {"type": "str"},

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -57,7 +58,8 @@ class ProgressAction(ActionBase):  # type: ignore[misc]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        if self._task.async_val or self._task.check_mode:
+        shown = boolean(self._task.args.get("show_progress", True), strict=False)
+        if self._task.async_val or self._task.check_mode or not shown:
             result.update(self._execute_module(task_vars=task_vars, wrap_async=self._task.async_val))
             return result
         self._vars: dict[str, Any] = task_vars or {}
