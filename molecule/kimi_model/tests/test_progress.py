@@ -19,7 +19,11 @@ SHARDS = sorted(path.name for path in PUBLISHED.glob("*.safetensors"))
 REPOSITORY = "acme/slow"
 RATE = 300_000  # bytes per second of one answer
 CANARY = "hf_canary91c04e"
-JOBS = "/root/.ansible_async/blackwell.serving"
+
+
+def jobs_folder(host: Host) -> str:
+    """Where the background jobs of tasks with become leave their files."""
+    return f"{host.user('root').home}/.ansible_async/blackwell.serving"
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def fetch(hub: Hub, dest: str) -> Task:
 
 def jobs(host: Host) -> list[str]:
     with host.sudo():
-        return host.run("ls -A %s", JOBS).stdout.split()
+        return host.run("ls -A %s", jobs_folder(host)).stdout.split()
 
 
 def test_a_download_shows_how_far_it_is(hub: Hub, host: Host, tmp_path: Path) -> None:
@@ -90,6 +94,6 @@ def test_after_ctrl_c_the_next_play_waits_and_says_for_whom(hub: Hub, host: Host
 
 def test_a_later_run_removes_what_the_interrupted_one_left(hub: Hub, host: Host, tmp_path: Path) -> None:
     with host.sudo():
-        host.run_expect([0], "find %s -type f -exec touch -d '2 hours ago' {} +", JOBS)
+        host.run_expect([0], "find %s -type f -exec touch -d '2 hours ago' {} +", jobs_folder(host))
     play(tmp_path, fetch(hub, "/srv/interrupted"))
     assert jobs(host) == []
