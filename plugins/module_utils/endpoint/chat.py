@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import failure
 from .client import Client, error_text
 from .failure import EndpointError
 from .stream import events
+from .tool_calls import CallAssembler, ToolCall, read_calls
 
 PATH = "/v1/chat/completions"
 # vLLM says `reasoning`; its releases before 0.16, SGLang and Moonshot say `reasoning_content`.
@@ -25,13 +26,17 @@ _REASONING_FIELDS = ("reasoning", "reasoning_content")
 
 @dataclass(frozen=True)
 class Request:
-    """thinking None sends no switch; thinking_parameter is its name in chat_template_kwargs."""
+    """thinking None sends no switch; thinking_parameter is its name in chat_template_kwargs.
+
+    extra: further members of the body, such as tools, cache_salt or logprobs
+    """
 
     model: str
     messages: list[dict[str, Any]]
     max_tokens: int
     thinking: bool | None = None
     thinking_parameter: str = "thinking"
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def body(self, *, stream: bool) -> dict[str, Any]:
         """Greedy, with a fixed seed, so that the same question has the same answer."""
@@ -42,6 +47,7 @@ class Request:
             "temperature": 0,
             "seed": 0,
             "stream": stream,
+            **self.extra,
         }
         if stream:
             body["stream_options"] = {"include_usage": True}
@@ -53,10 +59,15 @@ class Request:
 
 @dataclass
 class Answer:
-    """Times in seconds after the request was sent. first_token_s, last_token_s and deltas only of a stream."""
+    """Times in seconds after the request was sent. first_token_s, last_token_s and deltas only of a stream.
+
+    logprobs: one {token, logprob, top_logprobs: [{token, logprob}]} for each token, where they were asked for
+    """
 
     content: str = ""
     reasoning: str = ""
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
     reasoning_field: str | None = None
     finish_reason: str | None = None
     prompt_tokens: int | None = None
@@ -89,7 +100,7 @@ def ask_within_budget(client: Client, request: Request, *, timeout: float, strea
     """Ask, and once more with four times the tokens when thinking ate them all; both tries are returned."""
     tries = [ask(client, request, timeout=timeout, stream=stream)]
     if tries[0].spent_budget:
-        larger = Request(**{**vars(request), "max_tokens": max(4 * request.max_tokens, 2048)})
+        larger = replace(request, max_tokens=max(4 * request.max_tokens, 2048))
         tries.append(ask(client, larger, timeout=timeout, stream=stream))
     return tries
 
@@ -102,6 +113,8 @@ def read_completion(payload: Any) -> Answer:
         raise EndpointError(failure.NOT_OPENAI, "the answer holds no choices[0].message with text")
     answer = Answer(content=message.get("content") or "", finish_reason=(choice or {}).get("finish_reason"))
     answer.reasoning, answer.reasoning_field = _reasoning(message)
+    answer.tool_calls = read_calls(message)
+    answer.logprobs = _logprobs(choice)
     _read_usage(answer, payload)
     return answer
 
@@ -112,6 +125,7 @@ def read_stream(timed: Iterable[tuple[float, str]]) -> Answer:
     A stream can fail after its status was sent: an error object, or an end without finish_reason and [DONE].
     """
     answer = Answer()
+    calls = CallAssembler()
     done = False
     for at, data in timed:
         if data.strip() == "[DONE]":
@@ -125,15 +139,18 @@ def read_stream(timed: Iterable[tuple[float, str]]) -> Answer:
             raise EndpointError(failure.STREAM_ERROR, error_text(data))
         _read_usage(answer, payload)
         if (choice := _choice(payload)) is not None:
-            _read_delta(answer, choice, at)
+            _read_delta(answer, calls, choice, at)
+    answer.tool_calls = calls.calls
     if not done or answer.finish_reason is None:
         missing = "[DONE]" if not done else "finish_reason"
         raise EndpointError(failure.STREAM_TRUNCATED, f"the stream ended without {missing}")
     return answer
 
 
-def _read_delta(answer: Answer, choice: dict[str, Any], at: float) -> None:
+def _read_delta(answer: Answer, calls: CallAssembler, choice: dict[str, Any], at: float) -> None:
     delta = choice.get("delta") or {}
+    calls.add(delta)
+    answer.logprobs += _logprobs(choice)
     content = delta.get("content") or ""
     reasoning, name = _reasoning(delta)
     answer.content += content
@@ -151,6 +168,12 @@ def _read_delta(answer: Answer, choice: dict[str, Any], at: float) -> None:
 def _choice(payload: Any) -> dict[str, Any] | None:
     choices = payload.get("choices") if isinstance(payload, dict) else None
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+
+
+def _logprobs(choice: dict[str, Any] | None) -> list[dict[str, Any]]:
+    held = (choice or {}).get("logprobs")
+    entries = held.get("content") if isinstance(held, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def _reasoning(message: dict[str, Any]) -> tuple[str, str | None]:

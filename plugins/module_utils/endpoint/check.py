@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -41,10 +42,16 @@ class Check:
 
 @dataclass
 class Context:
-    """The endpoint under test, and what the checks have learnt of it so far."""
+    """The endpoint under test, and what the checks have learnt of it so far.
+
+    probes: what a check asks, by the check's name, as its own `read` has read it
+    rng:    where texts and positions of this run are drawn from
+    """
 
     client: Client
     questions: Sequence[Question]
+    probes: Mapping[str, Any] = field(default_factory=dict)
+    rng: random.Random = field(default_factory=random.Random)
     model: str = ""
     thinking_parameter: str = "thinking"
     full: bool = True
@@ -60,9 +67,16 @@ class Context:
             raise EndpointError(failure.TIME_IS_UP, "max_timeout is used up")
         return min(wanted or self.request_timeout, left)
 
-    def request(self, messages: list[dict[str, Any]], *, max_tokens: int, thinking: bool) -> Request:
+    def request(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        max_tokens: int,
+        thinking: bool = False,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Request:
         switch = thinking if self.thinking_parameter else None
-        return Request(self.model, messages, max_tokens, switch, self.thinking_parameter)
+        return Request(self.model, messages, max_tokens, switch, self.thinking_parameter, extra or {})
 
     def ask(
         self,
@@ -73,9 +87,10 @@ class Context:
         thinking: bool = False,
         stream: bool = False,
         timeout: float | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> list[Answer]:
         """The tries (two when thinking ate the first one's budget); each is kept for the report."""
-        request = self.request(messages, max_tokens=max_tokens, thinking=thinking)
+        request = self.request(messages, max_tokens=max_tokens, thinking=thinking, extra=extra)
         tries = ask_within_budget(self.client, request, timeout=self.timeout(timeout), stream=stream)
         for answer in tries:
             self.metrics["reasoning_field"] = answer.reasoning_field or self.metrics.get("reasoning_field")

@@ -23,7 +23,7 @@ from .paths import safe_path
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
-BUFFER_BYTES = 1 << 18
+BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def hash_file(
     path: str | os.PathLike[str], hasher: ContentHasher, *, each: Callable[[int], None] = lambda length: None
 ) -> ContentHasher:
     """Feed the whole file to the hasher in bounded memory; `each` gets the length of every read and may raise."""
-    buffer = bytearray(4 * BUFFER_BYTES)
+    buffer = bytearray(BUFFER_BYTES)
     view = memoryview(buffer)
     with open(path, "rb", buffering=0) as stream:
         while count := stream.readinto(buffer):

@@ -28,6 +28,10 @@ from .xet import Xet
 
 CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 RANGE_NOT_SATISFIABLE = 416
+# One read waits for its whole piece: small ones at first, so that a slow line is looked at often, then larger ones,
+# which take a tenth less of a core.
+FIRST_PIECE_BYTES = BUFFER_BYTES >> 2
+SHORT_READ_S = 0.05
 
 
 class WrongBytes(ServingError):
@@ -155,14 +159,17 @@ class Transfer:
         with self.session.get(url, headers) as response:
             _align(response, part, file)
             buffer = memoryview(bytearray(BUFFER_BYTES))
+            piece = FIRST_PIECE_BYTES
             while not part.complete:
-                wanted = min(self.throttle.piece_bytes, file.size - part.offset)
+                wanted = min(piece, self.throttle.piece_bytes, file.size - part.offset)
+                began = time.monotonic()
                 try:
                     count = response.readinto(buffer[:wanted])
                 except (OSError, http.client.HTTPException, ValueError) as error:
                     raise trouble(error, answered=True) from error
                 if not count:
                     raise ConnectionTrouble(f"the body ended at byte {part.offset} of {file.size}", answered=True)
+                piece = BUFFER_BYTES if time.monotonic() - began < SHORT_READ_S else FIRST_PIECE_BYTES
                 part.append(buffer[:count])
                 self.counter.add(received=count)
                 self.progress.advance(file.path, part.offset, count)
