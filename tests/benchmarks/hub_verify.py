@@ -8,7 +8,8 @@ from __future__ import annotations
 from .measuring import REPOSITORY, SPREAD, client, cores, hash_rate, least, make_shards, ours, scratch, serve, spread
 from .table import Row, at_least, show
 
-SHARDS = 12
+# Several for each processor, so that the last ones do not leave most processors idle.
+SHARDS = max(12, 3 * cores())
 SHARD_BYTES = 1 << 28
 TRIALS = 3
 
