@@ -15,8 +15,9 @@ from typing import Any
 from ..errors import ServingError
 from . import failure, readiness, verdict
 from .check import FAIL, INCONCLUSIVE, NOT_RUN, Check, Context
-from .checks import CHECKS, ready
+from .checks import CHECKS, ready, section_of
 from .failure import EndpointError
+from .health_progress import HealthProgress
 
 NAMES = ("ready", *CHECKS)
 _LAST_WORDS_S = 1.0
@@ -62,9 +63,15 @@ class Report:
 
 
 def examine(
-    context: Context, plan: Plan, watch: readiness.Watch | None = None, *, sleep: Callable[[float], None] = time.sleep
+    context: Context,
+    plan: Plan,
+    watch: readiness.Watch | None = None,
+    *,
+    progress: HealthProgress | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Report:
     """Examine the endpoint; failures of the endpoint are in the report, not raised."""
+    progress = progress or HealthProgress()
     report = Report("no_response", [], context.metrics, context.answers)
     where = context.client.address.root
     began = time.monotonic()
@@ -76,6 +83,7 @@ def examine(
             watch,
             report.stages,
             owned_port=plan.owned_port,
+            tell=progress.waiting,
             sleep=sleep,
         )
         context.metrics["waited_s"] = round(time.monotonic() - began, 3)
@@ -94,7 +102,7 @@ def examine(
         )
         return _stop(report, plan, "ready", time.monotonic() - began, str(error), problem)
     report.state = "listening"
-    gone = _run_ready(report, context, plan, served, remark) or _run_others(report, context, plan)
+    gone = _run_ready(report, context, plan, served, remark, progress) or _run_others(report, context, plan, progress)
     if gone is not None:
         _explain(report, where, gone, watch, sleep)
     else:
@@ -115,9 +123,15 @@ def serves_as_planned(context: Context, plan: Plan) -> bool:
 
 
 def _run_ready(
-    report: Report, context: Context, plan: Plan, served: ready.Served, remark: str | None
+    report: Report,
+    context: Context,
+    plan: Plan,
+    served: ready.Served,
+    remark: str | None,
+    progress: HealthProgress,
 ) -> EndpointError | None:
     began = time.monotonic()
+    progress.begin("ready", 0, _total(plan))
     try:
         check = ready.run(
             context,
@@ -134,28 +148,42 @@ def _run_ready(
         check.evidence.append(remark)
         check.status = INCONCLUSIVE if check.status != FAIL else FAIL
     report.checks.append(check)
+    progress.end("ready", check.status)
     report.state = "generating"
     return None
 
 
-def _run_others(report: Report, context: Context, plan: Plan) -> EndpointError | None:
+def _run_others(report: Report, context: Context, plan: Plan, progress: HealthProgress) -> EndpointError | None:
     """Run the checks asked for; the error that ended the battery early, if one did."""
     for name in (name for name in CHECKS if name in plan.checks):
+        progress.begin(name, len(report.checks), _total(plan))
         began = time.monotonic()
         try:
-            check = CHECKS[name](context)
+            check = _run_one(name, context)
         except EndpointError as error:
-            if error.kind == failure.TIME_IS_UP:
-                report.checks.append(Check(name, NOT_RUN, evidence=[error.message]))
-                continue
-            check = Check(name, FAIL, evidence=[str(error)])
-            if error.is_gone:
-                report.state = "generation_failed"
-                _stop(report, plan, name, time.monotonic() - began, str(error), None)
-                return error
+            report.state = "generation_failed"
+            _stop(report, plan, name, time.monotonic() - began, str(error), None)
+            return error
         check.seconds = time.monotonic() - began
         report.checks.append(check)
+        progress.end(name, check.status)
     return None
+
+
+def _run_one(name: str, context: Context) -> Check:
+    """Raises EndpointError only when nobody is there any more."""
+    if context.probes.get(section_of(name), ...) is None:
+        return Check(name, NOT_RUN, evidence=[f"the section {section_of(name)} of the questions is null"])
+    try:
+        return CHECKS[name](context)
+    except EndpointError as error:
+        if error.is_gone:
+            raise
+        return Check(name, NOT_RUN if error.kind == failure.TIME_IS_UP else FAIL, evidence=[str(error)])
+
+
+def _total(plan: Plan) -> int:
+    return sum(name in plan.checks or name == "ready" for name in NAMES)
 
 
 def _stop(report: Report, plan: Plan, name: str, seconds: float, evidence: str, problem: ServingError | None) -> Report:

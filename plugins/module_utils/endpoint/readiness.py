@@ -70,10 +70,13 @@ def wait(
     stages: list[dict[str, Any]],
     *,
     owned_port: int | None = None,
+    tell: Callable[[str | None, str | None], None] = lambda stage, progress: None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Any:
     """The JSON of `path` as soon as it is served; each new stage is added to `stages` as {stage, progress, seconds}.
+
+    tell: told the stage and its progress at every look at the start
 
     With a watch the deadline moves on while the start makes progress, up to `maximum`; without progress for `stall`
     seconds it ends early. Raises EndpointError for an endpoint that does not (or will not) serve, and the watch's
@@ -88,6 +91,7 @@ def wait(
             if not stages or stages[-1]["stage"] != seen.stage:
                 stages.append({"stage": seen.stage, "seconds": round(now - started, 1)})
             stages[-1]["progress"] = seen.progress
+            tell(seen.stage, seen.progress)
         try:
             return client.get_json(path, timeout=_PROBE_TIMEOUT_S)
         except EndpointError as error:

@@ -18,3 +18,8 @@ CHECKS: dict[str, Callable[[Context], Check]] = {
     "count": count.run,
     "channels": channels.run,
 }
+
+
+def section_of(name: str) -> str:
+    """The section of the questions that the check works with."""
+    return name.removesuffix("_after")
