@@ -52,29 +52,37 @@ options:
     default: true
   checks:
     description:
-      - Checks to run. V(ready) always runs, because the others build on it.
+      - Checks to run; without it those of O(profile). V(ready) always runs, because the others build on it.
       - V(ready) - the model is served with O(expected_max_model_len), and a first request is answered.
-      - V(exact_set) - every question of O(questions) has its right answer. Of ten or more, one wrong answer is
-        inconclusive.
+      - V(exact_set) - every question has its right answer. Of ten or more, one wrong answer is inconclusive.
       - V(count) - 1 to 50 in order.
       - V(channels) - reasoning and answer are told apart, with thinking on and off; in the full profile streamed too.
     type: list
     elements: str
     choices: [ready, exact_set, count, channels]
-    default: [ready, exact_set, count, channels]
   profile:
-    description: V(quick) leaves out the streamed half of V(channels).
+    description:
+      - V(full) runs every check. V(quick) takes less than 20 s at 60 tokens per second; it runs V(ready), V(exact_set),
+        V(count) and V(channels), in their small form, and is meant for a service that has passed the full profile since
+        it was started.
     type: str
     choices: [quick, full]
     default: full
   questions:
     description:
-      - Questions with one right answer, as a list, or as the path of a JSON file on the host that holds such a list.
-      - Each is a dictionary of C(name), C(prompt) or C(messages), C(thinking) (default V(false)), C(max_tokens)
-        (default V(64), or V(2048) with thinking) and C(expect), a regular expression searched in the stripped content.
-      - The first question with C(thinking), else the first one, is also the one that V(channels) asks.
-      - Without it a set for instruction-tuned models is used.
+      - What the checks ask, as a dictionary with a section for each check, or as the path of a JSON file on the host
+        that holds one. A list counts as the section C(exact_set).
+      - Sections and keys that are not given are those of a set for instruction-tuned models. A section that is null
+        says that the check does not apply to the model; it is then not run, see O(allowed_not_run).
+      - C(exact_set) is a list; each entry is a dictionary of C(name), C(prompt) or C(messages), C(thinking) (default
+        V(false)), C(max_tokens) (default V(64), or V(2048) with thinking) and C(expect), a regular expression searched
+        in the stripped content. The first with C(thinking), else the first one, is also what V(channels) asks.
     type: raw
+  seed:
+    description:
+      - Seed of everything that a run draws at random, such as filler texts and code words. Without it another one each
+        time; RV(metrics) holds it.
+    type: int
   thinking_parameter:
     description:
       - Name of the switch in C(chat_template_kwargs) that turns thinking on and off.
@@ -124,6 +132,18 @@ options:
   python:
     description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
     type: path
+  show_progress:
+    description:
+      - Whether the task runs in the background on the host and shows how far it is. Without it, and in check mode, the
+        module runs as it is, which is a second faster.
+    type: bool
+    default: true
+  progress_file:
+    description:
+      - File that says how far the run is, for whoever wants to show it. The action plugin of this module uses one of
+        its own.
+      - A JSON object, replaced as a whole at each step and removed at the end.
+    type: path
 seealso:
   - module: blackwell.serving.vllm_service_info
   - module: blackwell.serving.vllm_benchmark
@@ -148,9 +168,19 @@ EXAMPLES = r"""
     python: /opt/vllm/0.32.0/bin/python
     checks: [ready, exact_set]
     questions:
-      - name: capital
-        prompt: What is the capital of France? Answer briefly.
-        expect: ^Paris$
+      exact_set:
+        - name: capital
+          prompt: What is the capital of France? Answer briefly.
+          expect: ^Paris$
+
+- name: Prove a text-only model without tools
+  blackwell.serving.vllm_healthcheck:
+    base_url: http://127.0.0.1:8000
+    python: /opt/vllm/0.32.0/bin/python
+    questions:
+      vision:
+      tool_calls:
+    allowed_not_run: [vision, tool_calls]
 """
 
 RETURN = r"""
@@ -185,6 +215,7 @@ metrics:
   type: dict
   returned: always
   contains:
+    seed: {description: Seed of the run., type: int}
     served_model: {description: Name of the examined model., type: str}
     max_model_len: {description: Served context length in tokens., type: int}
     first_request_s: {description: Duration of the first request in seconds., type: float}
@@ -225,13 +256,16 @@ unknown_until:
 """
 
 import os
+import random
 import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address as addresses
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, client, questions
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, client, probes
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.check import Context
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import QUICK, read_sections
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.health_progress import HealthProgress
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.readiness import Limits
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.commands import bounded
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.watch import UnitWatch
@@ -253,7 +287,7 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     began = time.monotonic()
     address = addresses.parse(params["base_url"])
-    asked = questions.load(params["questions"]) if params["questions"] else questions.DEFAULT
+    sections = read_sections(probes.load(params["questions"] or {}))
     if module.check_mode and params["python"] and not os.path.exists(params["python"]):
         return unknown_until("install", params["python"])
     if module.check_mode and not address.is_listening():
@@ -269,15 +303,19 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
             params["startup_timeout"], params["stall_timeout"], params["max_timeout"], params["poll_interval"]
         ),
         model=params["model"],
-        checks=params["checks"],
+        checks=params["checks"] or (QUICK if params["profile"] == "quick" else battery.NAMES),
         expected_max_model_len=params["expected_max_model_len"],
         warmup_timeout=params["warmup_timeout"],
         allowed_not_run=params["allowed_not_run"],
         owned_port=address.port if params["unit"] and address.is_local else None,
     )
+    seed = random.SystemRandom().randrange(1 << 31) if params["seed"] is None else params["seed"]
     context = Context(
         session,
-        asked,
+        sections["exact_set"],
+        sections,
+        random.Random(seed),  # noqa: S311 (texts, no secrets)
+        metrics={"seed": seed},
         thinking_parameter=params["thinking_parameter"],
         full=params["profile"] == "full",
         request_timeout=params["request_timeout"],
@@ -286,7 +324,8 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
     if module.check_mode and not runs_already(module, plan, context):
         return unknown_until("switch", f"the service to examine at {params['base_url']}")
     watch = UnitWatch(params["unit"], bounded(module.run_command)) if params["unit"] else None
-    report = battery.examine(context, plan, watch)
+    with HealthProgress(params["progress_file"]) as progress:
+        report = battery.examine(context, plan, watch, progress=progress)
     if report.problem is not None:
         report.problem.facts.update(report.as_result())
         raise report.problem
@@ -313,14 +352,10 @@ def main() -> None:
             "api_key": {"type": "str", "no_log": True},
             "ca_path": {"type": "path"},
             "validate_certs": {"type": "bool", "default": True},
-            "checks": {
-                "type": "list",
-                "elements": "str",
-                "choices": ["ready", "exact_set", "count", "channels"],
-                "default": ["ready", "exact_set", "count", "channels"],
-            },
+            "checks": {"type": "list", "elements": "str", "choices": list(battery.NAMES)},
             "profile": {"type": "str", "choices": ["quick", "full"], "default": "full"},
             "questions": {"type": "raw"},
+            "seed": {"type": "int"},
             "thinking_parameter": {"type": "str", "default": "thinking"},
             "startup_timeout": {"type": "int", "default": 0},
             "poll_interval": {"type": "float", "default": 5},
@@ -332,6 +367,8 @@ def main() -> None:
             "expected_max_model_len": {"type": "int"},
             "allowed_not_run": {"type": "list", "elements": "str", "default": []},
             "python": {"type": "path"},
+            "show_progress": {"type": "bool", "default": True},
+            "progress_file": {"type": "path"},
         },
         supports_check_mode=True,
     )

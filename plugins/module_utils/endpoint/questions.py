@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..errors import ServingError
@@ -41,16 +39,8 @@ class Question:
         return self.expect.search(content.strip()) is not None
 
 
-def load(source: str | Sequence[Any]) -> list[Question]:
-    """Questions from a list, or from a JSON file that holds one. Raises ServingError naming the wrong entry."""
-    where = "questions"
-    entries: Any = source
-    if isinstance(source, str):
-        where = source
-        try:
-            entries = json.loads(Path(source).read_text())
-        except (OSError, ValueError) as error:
-            raise ServingError("the questions cannot be read", where=where, why=str(error)) from error
+def load(entries: Any, where: str = "questions") -> list[Question]:
+    """Questions from a list of entries. Raises ServingError naming the wrong entry."""
     if not isinstance(entries, list) or not entries:
         raise ServingError("questions must be a list with at least one entry", where=where)
     return [_question(entry, number, where) for number, entry in enumerate(entries, start=1)]
@@ -88,57 +78,55 @@ def _question(entry: Any, number: int, where: str) -> Question:
 
 
 # One legal answer each, short, in instant mode: facts, arithmetic, spelling, order, format, another language.
-DEFAULT = load(
-    [
-        {
-            "name": "capital",
-            "prompt": "What is the capital of France? Answer with one word.",
-            "expect": r"(?i)^\W*paris\W*$",
-        },
-        {
-            "name": "product",
-            "prompt": "What is 17*23? Answer with the number only.",
-            "expect": r"(?<!\d)391\W*$",
-        },
-        {
-            "name": "decimals",
-            "prompt": "Which is larger, 9.9 or 9.11? Reply with the number only.",
-            "expect": r"^\W*9\.90?\W*$",
-        },
-        {
-            "name": "reversed",
-            "prompt": 'Write the word "stressed" backwards.',
-            "expect": r"(?i)\bdesserts\b",
-        },
-        {
-            "name": "leap day",
-            "prompt": "Which day comes after 28 February 2024?",
-            "expect": r"(?i)\b29(?:th)?(?: of)? february\b|\bfebruary 29\b|2024-02-29",
-        },
-        {
-            "name": "echo",
-            "prompt": 'Reply with exactly this JSON: {"a": 1}',
-            "expect": r'\{\s*"a"\s*:\s*1\s*\}',
-        },
-        {
-            "name": "spelling",
-            "prompt": "Spell Mississippi, letters separated by hyphens.",
-            "expect": r"(?i)\bm-i-s-s-i-s-s-i-p-p-i\b",
-        },
-        {
-            "name": "power",
-            "prompt": "What is 2^10? Reply with the number only.",
-            "expect": r"(?<!\d)1,?024\W*$",
-        },
-        {
-            "name": "translation",
-            "prompt": "What is the German word for street?",
-            "expect": r"(?i)\bstra(?:ß|ss)e\b",
-        },
-        {
-            "name": "order",
-            "prompt": "Sort these numbers in ascending order: 42, 7, 19, 3, 88.",
-            "expect": r"(?<!\d)3\W+7\W+19\W+42\W+88(?!\d)",
-        },
-    ]
-)
+DEFAULT = [
+    {
+        "name": "capital",
+        "prompt": "What is the capital of France? Answer with one word.",
+        "expect": r"(?i)^\W*paris\W*$",
+    },
+    {
+        "name": "product",
+        "prompt": "What is 17*23? Answer with the number only.",
+        "expect": r"(?<!\d)391\W*$",
+    },
+    {
+        "name": "decimals",
+        "prompt": "Which is larger, 9.9 or 9.11? Reply with the number only.",
+        "expect": r"^\W*9\.90?\W*$",
+    },
+    {
+        "name": "reversed",
+        "prompt": 'Write the word "stressed" backwards.',
+        "expect": r"(?i)\bdesserts\b",
+    },
+    {
+        "name": "leap day",
+        "prompt": "Which day comes after 28 February 2024?",
+        "expect": r"(?i)\b29(?:th)?(?: of)? february\b|\bfebruary 29\b|2024-02-29",
+    },
+    {
+        "name": "echo",
+        "prompt": 'Reply with exactly this JSON: {"a": 1}',
+        "expect": r'\{\s*"a"\s*:\s*1\s*\}',
+    },
+    {
+        "name": "spelling",
+        "prompt": "Spell Mississippi, letters separated by hyphens.",
+        "expect": r"(?i)\bm-i-s-s-i-s-s-i-p-p-i\b",
+    },
+    {
+        "name": "power",
+        "prompt": "What is 2^10? Reply with the number only.",
+        "expect": r"(?<!\d)1,?024\W*$",
+    },
+    {
+        "name": "translation",
+        "prompt": "What is the German word for street?",
+        "expect": r"(?i)\bstra(?:ß|ss)e\b",
+    },
+    {
+        "name": "order",
+        "prompt": "Sort these numbers in ascending order: 42, 7, 19, 3, 88.",
+        "expect": r"(?<!\d)3\W+7\W+19\W+42\W+88(?!\d)",
+    },
+]

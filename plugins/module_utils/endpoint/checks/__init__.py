@@ -7,10 +7,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from ...errors import ServingError
 from ..check import Check, Context
 from . import channels, count, exact_set
+
+
+class Section(Protocol):
+    """What a check asks, as data. DEFAULT: for instruction-tuned models; read: raises ServingError, naming `where`."""
+
+    @property
+    def DEFAULT(self) -> Any: ...
+
+    def read(self, section: Any, where: str) -> Any: ...
+
 
 # `ready` is not here: the battery runs it first, always, because the others build on what it finds out.
 CHECKS: dict[str, Callable[[Context], Check]] = {
@@ -18,8 +31,37 @@ CHECKS: dict[str, Callable[[Context], Check]] = {
     "count": count.run,
     "channels": channels.run,
 }
+# Together less than 20 s at 60 tokens per second; a passed full battery of the same start is on record before.
+QUICK = ("ready", "exact_set", "count", "channels")
+SECTIONS: dict[str, Section] = {
+    "exact_set": exact_set,
+}
+
+
+def read_sections(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What each check works with, by the check's name: the given section, with the default's members for missing ones.
+
+    A section that is given as null is None here: the check does not apply. Raises ServingError for what is not usable.
+    """
+    for name in given:
+        if name not in SECTIONS:
+            near = difflib.get_close_matches(str(name), SECTIONS, 1)
+            raise ServingError(
+                f"questions has no section {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
+                remedy=f"Its sections are {', '.join(SECTIONS)}",
+            )
+    return {name: _read(name, section, given) for name, section in SECTIONS.items()}
 
 
 def section_of(name: str) -> str:
     """The section of the questions that the check works with."""
     return name.removesuffix("_after")
+
+
+def _read(name: str, section: Section, given: Mapping[str, Any]) -> Any:
+    value = given.get(name, section.DEFAULT)
+    if value is None:
+        return None
+    if isinstance(value, dict) and isinstance(section.DEFAULT, dict):
+        value = {**section.DEFAULT, **value}
+    return section.read(value, f"questions.{name}")

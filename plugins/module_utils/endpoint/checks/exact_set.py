@@ -7,11 +7,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from .. import questions
 from ..check import FAIL, INCONCLUSIVE, PASS, Check, Context, shown
 from ..failure import EndpointError
+from ..questions import Question
 
 # One slip of a model is possible among ten questions; with fewer, every wrong answer is a failure.
 _ONE_WRONG_ALLOWED_FROM = 10
+DEFAULT = questions.DEFAULT
+
+
+def read(section: Any, where: str) -> Sequence[Question]:
+    return questions.load(section, where)
 
 
 def run(context: Context) -> Check:

@@ -3,8 +3,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,16 +35,15 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("question", questions.DEFAULT, ids=lambda question: question.name)
+@pytest.mark.parametrize("question", questions.load(questions.DEFAULT), ids=lambda question: question.name)
 def test_default_set_tells_right_from_wrong(question: questions.Question) -> None:
     assert all(question.is_right(answer) for answer in RIGHT[question.name])
     assert not any(question.is_right(answer) for answer in [*WRONG[question.name], "", "!" * 40])
 
 
-def test_questions_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "questions.json"
-    path.write_text(json.dumps([{"messages": [{"role": "user", "content": "Hi"}], "expect": "x", "thinking": True}]))
-    (question,) = questions.load(str(path))
+def test_a_question_as_messages() -> None:
+    entry = {"messages": [{"role": "user", "content": "Hi"}], "expect": "x", "thinking": True}
+    (question,) = questions.load([entry])
     assert (question.name, question.prompt, question.thinking, question.max_tokens) == ("question 1", "Hi", True, 2048)
 
 
@@ -62,7 +59,6 @@ def test_questions_from_a_file(tmp_path: Path) -> None:
         ([{"expect": "y"}], "exactly one of prompt and messages"),
         ([{"messages": [{"role": "system", "content": "x"}], "expect": "y"}], "no message of the user"),
         ([{"prompt": "x", "expect": "y", "max_tokens": 0}], "positive integer"),
-        ("/nowhere/questions.json", "cannot be read"),
     ],
 )
 def test_unusable_questions_are_named(source: Any, said: str) -> None:
