@@ -1,0 +1,111 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a fault is made: where it acts, and what it makes of the real server's answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import text_faults, wire
+from .proxy import Behaviour, Forward
+from .upstream import Upstream
+from .wire import Answer, Call, Reply
+
+Where = Callable[[Call], bool]
+Change = Callable[[Call, Answer], None]
+
+
+@dataclass
+class Setting:
+    """rng: where positions, texts and thresholds of this run come from. elsewhere: an origin that must see nothing."""
+
+    rng: random.Random
+    upstream: Upstream
+    elsewhere: str = ""
+
+    def prompt_length(self, call: Call) -> int:
+        return len(self.upstream.prompt_tokens(call))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """case: the row of published failures, or the numbered case, that it comes from.
+
+    finds: the checks that must find it. warmup_s, request_s: the limits of an examination, where the defaults would
+    make the matrix wait for nothing.
+    """
+
+    name: str
+    case: str
+    does: str
+    finds: frozenset[str]
+    make: Callable[[Setting], Behaviour]
+    warmup_s: float = 60.0
+    request_s: float = 60.0
+
+
+def everywhere(call: Call) -> bool:
+    return call.generates
+
+
+def answers(where: Where, change: Change) -> Behaviour:
+    """Change what is generated where the fault acts; everything else goes through as it comes."""
+
+    def behave(call: Call, forward: Forward) -> Reply:
+        acts = call.generates and where(call)
+        reply = forward(call)
+        if not acts or reply.status != 200:
+            return reply
+        answer = wire.read(call, reply)
+        change(call, answer)
+        return wire.write(call, answer)
+
+    return behave
+
+
+def requests(where: Where, change: Callable[[Call], Call]) -> Behaviour:
+    """Let the server see another request; it still counts the tokens of the one that was sent."""
+
+    def behave(call: Call, forward: Forward) -> Reply:
+        if not (call.generates and where(call)):
+            return forward(call)
+        other = change(call)
+        if other.body == call.body:
+            return forward(call)
+        honest = forward(call.changed(max_tokens=1, stream=False, stream_options=None))
+        reply = forward(other)
+        if reply.status != 200 or honest.status != 200:
+            return reply
+        answer = wire.read(other, reply)
+        answer.usage = {
+            **answer.usage,
+            "prompt_tokens": wire.read(call.changed(stream=False), honest).usage["prompt_tokens"],
+        }
+        return wire.write(call, answer)
+
+    return behave
+
+
+def budget(call: Call) -> int:
+    """Tokens that an answer which never ends would have."""
+    return int(call.body.get("max_tokens") or call.body.get("max_completion_tokens") or 256)
+
+
+def endless(call: Call, answer: Answer) -> None:
+    """The end of an answer that only the token limit stopped."""
+    answer.finish_reason = "length"
+    answer.usage = {**answer.usage, "completion_tokens": budget(call)}
+
+
+def garble(rng: random.Random) -> Change:
+    """Real words without meaning, in place of everything that was generated."""
+
+    def change(_call: Call, answer: Answer) -> None:
+        answer.content = text_faults.salad(answer.content, rng)
+        answer.reasoning = text_faults.salad(answer.reasoning, rng) if answer.reasoning else ""
+        answer.calls = []
+
+    return change
