@@ -56,8 +56,8 @@ def _crowd(mix: Mix) -> Behaviour:
             with lock:
                 flying.remove(flight)
         answer = wire.read(call, reply)
-        if other := _another(flight):
-            mix(answer, other)
+        if another := _another(flight):
+            mix(answer, another)
         return wire.write(call, answer)
 
     return behave
@@ -66,10 +66,10 @@ def _crowd(mix: Mix) -> Behaviour:
 def _another(flight: _Flight) -> Answer | None:
     """The answer to another question of the same moment."""
     deadline = time.monotonic() + _PATIENCE_S
-    for other in flight.beside:
-        other.answered.wait(max(0.0, deadline - time.monotonic()))
-        if other.answer and flight.answer and other.answer.content != flight.answer.content:
-            return other.answer
+    for neighbour in flight.beside:
+        neighbour.answered.wait(max(0.0, deadline - time.monotonic()))
+        if neighbour.answer and flight.answer and neighbour.answer.content != flight.answer.content:
+            return neighbour.answer
     return None
 
 
