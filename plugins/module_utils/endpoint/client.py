@@ -128,16 +128,19 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _raise_for_status(response: requests.Response, chunks: Iterator[bytes]) -> None:
-    status = response.status_code
-    if status == 200:
-        return
+    if response.status_code != 200:
+        raise status_error(response.status_code, b"" if response.is_redirect else b"".join(chunks))
+
+
+def status_error(status: int, body: bytes) -> EndpointError:
+    """What a status other than 200 means."""
     if 300 <= status < 400:
-        raise EndpointError(
+        return EndpointError(
             failure.REDIRECT,
             "it redirects elsewhere, which is never followed; correct base_url",
             status=status,
         )
-    said = error_text(b"".join(chunks).decode(errors="replace"))
+    said = error_text(body.decode(errors="replace"))
     message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     if status in (401, 403):
         kind = failure.AUTH
@@ -147,7 +150,7 @@ def _raise_for_status(response: requests.Response, chunks: Iterator[bytes]) -> N
         kind = failure.NOT_OPENAI
     else:
         kind = failure.SERVER_ERROR if status >= 500 else failure.REJECTED
-    raise EndpointError(kind, message, status=status)
+    return EndpointError(kind, message, status=status)
 
 
 def error_text(body: str) -> str:
