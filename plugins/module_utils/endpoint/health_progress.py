@@ -21,21 +21,19 @@ at:        unix time of writing
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import stat
-import tempfile
 import time
 from types import TracebackType
 from typing import Any
+
+from ..progress_file import ProgressFile
 
 
 class HealthProgress:
     """A context manager, told at each step; without a path nothing is written."""
 
     def __init__(self, path: str | None = None) -> None:
-        self._path = path if path is not None and _may_be_replaced(path) else None
+        self._file = ProgressFile(path)
         self._began = time.monotonic()
         self._now: dict[str, Any] = {}
         self._checks: list[dict[str, str]] = []
@@ -61,9 +59,7 @@ class HealthProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._path is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)
+        self._file.remove()
 
     def _write(
         self,
@@ -87,28 +83,4 @@ class HealthProgress:
             "pid": os.getpid(),
             "at": round(time.time(), 3),
         }
-        if self._path is not None:
-            with contextlib.suppress(OSError):  # a file that cannot be written is no reason to end an examination
-                _replace(self._path, json.dumps(self._now))
-
-
-def _may_be_replaced(path: str) -> bool:
-    """A device, a link or a folder is left alone: /dev/null would be gone otherwise."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return True
-
-
-def _replace(path: str, text: str) -> None:
-    """Whole at any moment. No fsync: after a crash nobody asks for it."""
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=f".{os.path.basename(path)}.")
-    try:
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        self._file.write(self._now)

@@ -23,16 +23,15 @@ at:                unix time of writing; it goes on while the process lives, als
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import stat
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
+
+from ..progress_file import ProgressFile
 
 INTERVAL_S = 0.5
 RATE_WINDOW_S = 10.0
@@ -42,7 +41,7 @@ class Progress:
     """Told from any thread, written by a thread of its own. A context manager; without a path nothing is written."""
 
     def __init__(self, path: str | None = None) -> None:
-        self._path = path if path is not None and _may_be_replaced(path) else None
+        self._told = ProgressFile(path)
         self._lock = threading.Lock()
         self._pause = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,9 +109,9 @@ class Progress:
         return (self._moved - before) / (now - since) if now > since else 0.0
 
     def __enter__(self) -> Progress:
-        if self._path is not None:
+        if self._told.is_wanted:
             self._pause.clear()
-            self._thread = threading.Thread(target=self._write_on, args=(self._path,), daemon=True)
+            self._thread = threading.Thread(target=self._write_on, daemon=True)
             self._thread.start()
         return self
 
@@ -120,9 +119,7 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop_writing()
-        if self._path is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)
+        self._told.remove()
 
     @contextlib.contextmanager
     def left_to_another_process(self) -> Iterator[None]:
@@ -140,35 +137,11 @@ class Progress:
         self._thread = None
         return True
 
-    def _write_on(self, path: str) -> None:
-        """A file that cannot be written is no reason to end a download."""
+    def _write_on(self) -> None:
         while not self._pause.is_set():
-            with contextlib.suppress(OSError):
-                _replace(path, json.dumps(self.snapshot()))
+            self._told.write(self.snapshot())
             self._pause.wait(INTERVAL_S)
 
 
 def _shards(paths: set[str] | dict[str, int]) -> int:
     return sum(path.endswith(".safetensors") for path in paths)
-
-
-def _may_be_replaced(path: str) -> bool:
-    """A device, a link or a folder is left alone: /dev/null would be gone otherwise."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return True
-
-
-def _replace(path: str, text: str) -> None:
-    """Whole at any moment. No fsync: after a crash nobody asks for it."""
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
-    try:
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
