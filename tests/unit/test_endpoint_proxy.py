@@ -63,7 +63,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def setting(endpoint: Endpoint, seed: int = 1, elsewhere: str = "") -> Setting:
-    return Setting(random.Random(seed), Upstream(endpoint.url), elsewhere)
+    return Setting(str(seed), Upstream(endpoint.url), elsewhere)
 
 
 def said(proxy: Proxy, *messages: str, **members: Any) -> str:
@@ -156,7 +156,7 @@ def test_another_seed_is_another_text(endpoint: Endpoint, name: str) -> None:
 
     def run(seed: int) -> tuple[str, ...]:
         with Proxy(Upstream(endpoint.url), fault.make(setting(endpoint, seed))).running() as proxy:
-            return tuple(said(proxy, PRODUCT) for _ in range(3))
+            return tuple(said(proxy, prompt) for prompt in (PRODUCT, "Count from 1 to 50."))
 
     assert run(1) == run(1)
     assert len({run(seed) for seed in range(4)}) > 1
@@ -165,17 +165,17 @@ def test_another_seed_is_another_text(endpoint: Endpoint, name: str) -> None:
 
 def test_length_faults_act_on_the_servers_own_count(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words are tokens here; PRODUCT has three, and the answer does not depend on what stands before it."""
-    texts = {number: ("x " * (number - 3)) + PRODUCT for number in (127, 128, 129, 130, 131, 1600)}
+    texts = {number: ("x " * (number - 3)) + PRODUCT for number in (255, 256, 257, 258, 259, 1600)}
     for name, text in texts.items():
         monkeypatch.setitem(ANSWERS, text, ("", "391"))
         assert len(text.split()) == name
     with Proxy(Upstream(endpoint.url), garbage_above(setting(endpoint))).running() as proxy:
         assert said(proxy, PRODUCT) == "391"
         assert said(proxy, texts[1600]) != "391"
-    seed = next(seed for seed in range(99) if random.Random(seed).randint(7, 10) == 7)
+    seed = next(seed for seed in range(99) if random.Random(str(seed)).randint(8, 10) == 8)
     with Proxy(Upstream(endpoint.url), garbage_in_band(setting(endpoint, seed))).running() as proxy:
         wrong = [number for number, text in texts.items() if said(proxy, text) != "391"]
-    assert wrong == [129, 130]
+    assert wrong == [257, 258]
 
 
 def test_cache_hits_need_the_same_salt_and_256_tokens(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,15 +238,14 @@ def test_the_other_origin_sees_whoever_follows(endpoint: Endpoint) -> None:
         assert [path for path, _headers in elsewhere.seen] == [wire.CHAT]
 
 
-def test_the_same_request_is_sent_once_but_a_salted_one_again(endpoint: Endpoint) -> None:
+def test_the_same_request_is_sent_once_unless_the_counters_are_read(endpoint: Endpoint) -> None:
     upstream = Upstream(endpoint.url, remember=True)
     with Proxy(upstream, honest).running() as proxy:
         assert {said(proxy, PRODUCT) for _ in range(3)} == {"391"}
         assert (upstream.forwarded, upstream.remembered) == (1, 2)
-        for _run in range(2):
-            upstream.begin_run()
-            assert {said(proxy, PRODUCT, cache_salt="A") for _ in range(2)} == {"391"}
-    assert (upstream.forwarded, upstream.remembered) == (4, 3)
+        requests.get(f"{proxy.url}/metrics", timeout=5)
+        assert {said(proxy, PRODUCT) for _ in range(2)} == {"391"}
+    assert (upstream.forwarded, upstream.remembered) == (3, 3)
 
 
 def test_the_table_knows_what_escapes() -> None:

@@ -20,11 +20,22 @@ Change = Callable[[Call, Answer], None]
 
 @dataclass
 class Setting:
-    """rng: where positions, texts and thresholds of this run come from. elsewhere: an origin that must see nothing."""
+    """seed: of everything random. elsewhere: an origin that must see nothing.
 
-    rng: random.Random
+    slow_s: seconds to the first token that count as slow.
+    """
+
+    seed: str
     upstream: Upstream
     elsewhere: str = ""
+    slow_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+
+    def draw(self, text: str) -> random.Random:
+        """Randomness of one answer: a broken engine gives the same question the same wrong answer."""
+        return random.Random(f"{self.seed} {text}")
 
     def prompt_length(self, call: Call) -> int:
         return len(self.upstream.prompt_tokens(call))
@@ -100,10 +111,11 @@ def endless(call: Call, answer: Answer) -> None:
     answer.usage = {**answer.usage, "completion_tokens": budget(call)}
 
 
-def garble(rng: random.Random) -> Change:
+def garble(setting: Setting) -> Change:
     """Real words without meaning, in place of everything that was generated."""
 
     def change(_call: Call, answer: Answer) -> None:
+        rng = setting.draw(answer.content)
         answer.content = text_faults.salad(answer.content, rng)
         answer.reasoning = text_faults.salad(answer.reasoning, rng) if answer.reasoning else ""
         answer.calls = []

@@ -15,7 +15,7 @@ from .wire import Answer, Call
 
 def leaked_special_tokens(setting: Setting) -> Behaviour:
     def change(_call: Call, answer: Answer) -> None:
-        answer.content = text_faults.leak(answer.content, setting.rng)
+        answer.content = text_faults.leak(answer.content, setting.draw(answer.content))
 
     return answers(everywhere, change)
 
@@ -49,7 +49,8 @@ def truncated_arguments(setting: Setting) -> Behaviour:
     def change(_call: Call, answer: Answer) -> None:
         for item in answer.calls:
             arguments = item["function"]["arguments"]
-            item["function"] = {**item["function"], "arguments": arguments[: setting.rng.randrange(len(arguments))]}
+            ends = setting.draw(arguments).randrange(len(arguments))
+            item["function"] = {**item["function"], "arguments": arguments[:ends]}
 
     return _calls(change)
 

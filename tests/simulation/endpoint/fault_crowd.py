@@ -88,6 +88,6 @@ def cross_talk_tail(setting: Setting) -> Behaviour:
     """An answer begins rightly and ends as another one."""
 
     def mix(answer: Answer, other: Answer) -> None:
-        answer.content = text_faults.tail_of(answer.content, other.content, setting.rng)
+        answer.content = text_faults.tail_of(answer.content, other.content, setting.draw(answer.content))
 
     return _crowd(mix)

@@ -17,13 +17,13 @@ SHARED_TOKENS = 256
 def garbage_above(setting: Setting) -> Behaviour:
     """Right up to a number of prompt tokens, garbage above."""
     limit = setting.rng.randint(65, 1500)
-    return answers(lambda call: setting.prompt_length(call) > limit, garble(setting.rng))
+    return answers(lambda call: setting.prompt_length(call) > limit, garble(setting))
 
 
 def garbage_in_band(setting: Setting) -> Behaviour:
     """A kernel that fails where a tile is left almost empty: the first rows above a power of two."""
-    power = 2 ** setting.rng.randint(7, 10)
-    return answers(lambda call: power < setting.prompt_length(call) <= power + 2, garble(setting.rng))
+    power = 2 ** setting.rng.randint(8, 10)
+    return answers(lambda call: power < setting.prompt_length(call) <= power + 2, garble(setting))
 
 
 def garbage_on_cache_hit(setting: Setting) -> Behaviour:
@@ -39,7 +39,7 @@ def garbage_on_cache_hit(setting: Setting) -> Behaviour:
             prompts.append((salt, tokens))
         return found
 
-    return answers(hit, garble(setting.rng))
+    return answers(hit, garble(setting))
 
 
 def shared(one: list[int], other: list[int]) -> int:

@@ -10,7 +10,7 @@ import re
 import threading
 
 from . import text_faults, wire
-from .behaviour import Setting, answers, endless, everywhere, garble
+from .behaviour import Setting, answers, budget, endless, everywhere, garble
 from .proxy import Behaviour, Forward
 from .wire import Answer, Call, Reply
 
@@ -26,11 +26,11 @@ def exclamation_marks(setting: Setting) -> Behaviour:
     """In every answer; the NaN behind them makes each request for logprobs fail."""
 
     def change(call: Call, answer: Answer) -> None:
-        tokens = wire_tokens(call)
+        rng = setting.draw(answer.content)
         if answer.reasoning:
-            answer.reasoning, answer.content = text_faults.bang(answer.reasoning, setting.rng, tokens), ""
+            answer.reasoning, answer.content = text_faults.bang(answer.reasoning, rng, budget(call)), ""
         else:
-            answer.content = text_faults.bang(answer.content, setting.rng, tokens)
+            answer.content = text_faults.bang(answer.content, rng, budget(call))
         answer.calls = []
         endless(call, answer)
 
@@ -76,13 +76,9 @@ def nan_after_long(setting: Setting) -> Behaviour:
     return behave
 
 
-def wire_tokens(call: Call) -> int:
-    return max(16, min(2048, int(call.body.get("max_tokens") or 256)))
-
-
 def loops(setting: Setting) -> Behaviour:
     def change(call: Call, answer: Answer) -> None:
-        answer.content = text_faults.loop(answer.content, setting.rng, wire_tokens(call))
+        answer.content = text_faults.loop(answer.content, setting.draw(answer.content), budget(call))
         endless(call, answer)
 
     return answers(everywhere, change)
@@ -96,7 +92,7 @@ def late_loop(setting: Setting) -> Behaviour:
         at = setting.upstream.cut(str(call.body["model"]), answer.content, begins)
         if at < len(answer.content):
             tail = answer.content[at:]
-            again = text_faults.loop(" ".join(tail.split()[:8]), setting.rng, 2 * len(tail.split()))
+            again = text_faults.loop(" ".join(tail.split()[:8]), setting.draw(tail), 2 * len(tail.split()))
             answer.content = f"{answer.content[:at]} {again}"
             answer.finish_reason = "length"
 
@@ -104,14 +100,14 @@ def late_loop(setting: Setting) -> Behaviour:
 
 
 def word_salad(setting: Setting) -> Behaviour:
-    return answers(everywhere, garble(setting.rng))
+    return answers(everywhere, garble(setting))
 
 
 def fluent_but_wrong(setting: Setting) -> Behaviour:
     """Arithmetic has answers of the right form with a wrong digit; nothing else is touched."""
 
     def change(_call: Call, answer: Answer) -> None:
-        answer.content = text_faults.wrong_digit(answer.content, setting.rng)
+        answer.content = text_faults.wrong_digit(answer.content, setting.draw(answer.content))
 
     return answers(lambda call: bool(_ARITHMETIC.search(call.said)), change)
 
@@ -121,18 +117,19 @@ def wrong_after_thinking(setting: Setting) -> Behaviour:
 
     def change(_call: Call, answer: Answer) -> None:
         if answer.reasoning and not answer.calls:
-            answer.content = text_faults.salad(answer.content, setting.rng)
+            answer.content = text_faults.salad(answer.content, setting.draw(answer.content))
 
     return answers(lambda call: call.thinks, change)
 
 
 def miscounts(setting: Setting) -> Behaviour:
     """After a number of output tokens a number is left out or said twice."""
-    begins = setting.rng.randint(61, 80)
+    begins = setting.rng.randint(31, 45)
 
     def change(call: Call, answer: Answer) -> None:
         at = setting.upstream.cut(str(call.body["model"]), answer.content, begins)
-        answer.content = answer.content[:at] + text_faults.miscounted(answer.content[at:], setting.rng)
+        tail = answer.content[at:]
+        answer.content = answer.content[:at] + text_faults.miscounted(tail, setting.draw(tail))
 
     return answers(everywhere, change)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -48,12 +49,13 @@ def unavailable(_setting: Setting) -> Behaviour:
 
 
 def slow_first_token(setting: Setting) -> Behaviour:
-    """Every answer is right, and begins late."""
-    delay = setting.rng.uniform(11.0, 12.0)
+    """Every answer is right, and every second stream begins late: one of two replicas is slow."""
+    delay = setting.slow_s * setting.rng.uniform(1.2, 1.6)
+    streams = itertools.count()
 
     def behave(call: Call, forward: Forward) -> Reply:
         reply = forward(call)
-        if call.generates and call.streams:
+        if call.generates and call.streams and next(streams) % 2:
             time.sleep(delay)
         return reply
 

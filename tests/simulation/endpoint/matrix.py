@@ -136,10 +136,10 @@ def examine(
 ) -> Row:
     """One examination, through a proxy with this fault or none."""
     began = time.monotonic()
-    upstream.begin_run()
     behaviour: Behaviour = honest
     if fault:
-        setting = Setting(random.Random(f"{seed} {fault.name}"), upstream, elsewhere.url)
+        slow_s = read_sections(questions)["latency"].max_ttft_s
+        setting = Setting(f"{seed} {fault.name}", upstream, elsewhere.url, slow_s)
         behaviour = fault.make(setting)
     before = len(elsewhere.seen)
     with Proxy(upstream, behaviour).running() as proxy:

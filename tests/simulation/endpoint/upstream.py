@@ -23,7 +23,7 @@ _TEMPLATE = ("messages", "tools", "chat_template_kwargs")
 
 class Upstream:
     """A real server. With `remember`, the same request is sent to it once: greedy answers do not change between the
-    runs of a matrix. Its cache has to work, though: a salted request that a run repeats goes to it every time."""
+    runs of a matrix. What comes after a reading of the server's counters always goes to it, because they measure it."""
 
     def __init__(self, url: str, key: str | None = None, *, remember: bool = False) -> None:
         address = urlsplit(url)
@@ -32,24 +32,20 @@ class Upstream:
         self._remember = remember
         self._known: dict[str, tuple[int, bytes, dict[str, str]]] = {}
         self._lock = threading.Lock()
-        self._salted: set[str] = set()
+        self._measured = False
         self._served: tuple[str, int] | None = None
         self.forwarded = self.remembered = 0
-
-    def begin_run(self) -> None:
-        """Forget which salted requests were made; what the server answered is kept."""
-        with self._lock:
-            self._salted.clear()
 
     def forward(self, call: Call) -> Reply:
         """The real server's reply to a call."""
         memory = json.dumps([call.path, call.headers.get("Authorization"), call.body], sort_keys=True)
+        if call.path == "/metrics":
+            self._measured = True
         if not self._remember or call.method != "POST":
             return self._send(call)
         with self._lock:
-            known = None if memory in self._salted else self._known.get(memory)
-            if "cache_salt" in call.body:
-                self._salted.add(memory)
+            known = None if call.generates and self._measured else self._known.get(memory)
+            self._measured = self._measured and not call.generates
         if known is None:
             reply = self._send(call)
             known = reply.status, reply.read(), reply.headers
