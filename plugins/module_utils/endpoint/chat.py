@@ -62,6 +62,7 @@ class Answer:
     """Times in seconds after the request was sent. first_token_s, last_token_s and deltas only of a stream.
 
     logprobs: one {token, logprob, top_logprobs: [{token, logprob}]} for each token, where they were asked for
+    retry_error: why the question could not be asked again with more tokens, where it was tried in vain
     """
 
     content: str = ""
@@ -76,6 +77,16 @@ class Answer:
     first_token_s: float | None = None
     last_token_s: float | None = None
     deltas: int = 0
+    retry_error: str | None = None
+
+    def as_message(self, *, with_reasoning: bool = False) -> dict[str, Any]:
+        """The answer as a client sends it back in the history, its reasoning under the name it came with."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.content}
+        if with_reasoning and self.reasoning:
+            message["reasoning" if self.reasoning_field in (None, "both") else self.reasoning_field] = self.reasoning
+        if self.tool_calls:
+            message["tool_calls"] = [call.as_sent() for call in self.tool_calls]
+        return message
 
     @property
     def spent_budget(self) -> bool:
@@ -97,12 +108,21 @@ def ask(client: Client, request: Request, *, timeout: float, stream: bool = Fals
 
 
 def ask_within_budget(client: Client, request: Request, *, timeout: float, stream: bool = False) -> list[Answer]:
-    """Ask, and once more with four times the tokens when thinking ate them all; both tries are returned."""
-    tries = [ask(client, request, timeout=timeout, stream=stream)]
-    if tries[0].spent_budget:
-        larger = replace(request, max_tokens=max(4 * request.max_tokens, 2048))
-        tries.append(ask(client, larger, timeout=timeout, stream=stream))
-    return tries
+    """Ask, and once more with four times the tokens when thinking ate them all; both tries are returned.
+
+    Where so many tokens are refused (they exceed the context) or take too long, the first try is all there is.
+    """
+    first = ask(client, request, timeout=timeout, stream=stream)
+    if not first.spent_budget:
+        return [first]
+    larger = replace(request, max_tokens=max(4 * request.max_tokens, 2048))
+    try:
+        return [first, ask(client, larger, timeout=timeout, stream=stream)]
+    except EndpointError as error:
+        if error.kind not in (failure.REJECTED, failure.TIMEOUT):
+            raise
+        first.retry_error = str(error)
+        return [first]
 
 
 def read_completion(payload: Any) -> Answer:
@@ -149,9 +169,11 @@ def read_stream(timed: Iterable[tuple[float, str]]) -> Answer:
 
 def _read_delta(answer: Answer, calls: CallAssembler, choice: dict[str, Any], at: float) -> None:
     delta = choice.get("delta") or {}
+    content = delta.get("content") or "" if isinstance(delta, dict) else None
+    if not isinstance(content, str):
+        raise EndpointError(failure.STREAM_ERROR, f"a delta holds no text: {json.dumps(delta)[:200]}")
     calls.add(delta)
     answer.logprobs += _logprobs(choice)
-    content = delta.get("content") or ""
     reasoning, name = _reasoning(delta)
     answer.content += content
     answer.reasoning += reasoning

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import failure
-from .chat import Answer, Request, ask_within_budget
+from .chat import Answer, Request, ask, ask_within_budget
 from .client import Client
 from .failure import EndpointError
 from .questions import Question
@@ -88,10 +88,14 @@ class Context:
         stream: bool = False,
         timeout: float | None = None,
         extra: Mapping[str, Any] | None = None,
+        again: bool = True,
     ) -> list[Answer]:
-        """The tries (two when thinking ate the first one's budget); each is kept for the report."""
+        """The tries (two when thinking ate the first one's budget and it may be asked again); each is kept."""
         request = self.request(messages, max_tokens=max_tokens, thinking=thinking, extra=extra)
-        tries = ask_within_budget(self.client, request, timeout=self.timeout(timeout), stream=stream)
+        if again:
+            tries = ask_within_budget(self.client, request, timeout=self.timeout(timeout), stream=stream)
+        else:
+            tries = [ask(self.client, request, timeout=self.timeout(timeout), stream=stream)]
         for answer in tries:
             self.metrics["reasoning_field"] = answer.reasoning_field or self.metrics.get("reasoning_field")
             self.answers.append(

@@ -19,6 +19,10 @@ class ToolCall:
     name: str
     arguments: str
 
+    def as_sent(self) -> dict[str, Any]:
+        """The call as a client sends it back in the history."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
 
 def read_calls(message: dict[str, Any]) -> list[ToolCall]:
     """The calls of one message."""

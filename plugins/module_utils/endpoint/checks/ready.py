@@ -16,7 +16,9 @@ from ..check import FAIL, INCONCLUSIVE, PASS, Check, Context, shown
 from ..failure import EndpointError
 
 MODELS_PATH = "/v1/models"
+HEALTH_PATH = "/health"
 _TRIES = 3
+_HEALTH_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,11 @@ def run(context: Context, served: Served, *, expected_max_model_len: int | None,
             answer = context.ask("ready", question.messages, max_tokens=64, timeout=warmup_timeout)[-1]
             break
         except EndpointError as error:
-            after = metrics.read_work(context.client) if error.kind == failure.TIMEOUT else None
-            if error.kind != failure.TIMEOUT or not _working(before, after):
+            if error.kind != failure.TIMEOUT:
                 raise
+            after = metrics.read_work(context.client)
+            if not _working(before, after):
+                raise _hang(context, error, before, after) from error
             evidence.append(f"try {attempt}: busy, {error.message}, but the engine generates tokens for others")
             before = after
     else:
@@ -81,6 +85,21 @@ def run(context: Context, served: Served, *, expected_max_model_len: int | None,
         status = FAIL
         evidence.append(f"max_model_len is {served.max_model_len}, expected {expected_max_model_len}")
     return Check("ready", status, served.max_model_len, expected_max_model_len, evidence)
+
+
+def _hang(
+    context: Context, error: EndpointError, before: metrics.Work | None, after: metrics.Work | None
+) -> EndpointError:
+    """The timeout, with what tells a hang from a slow start."""
+    said = [f"warmup_timeout: {error.message}"]
+    if before and after and before.generated is not None and before.generated == after.generated:
+        said.append("no_progress: the engine generated no token meanwhile")
+    try:
+        context.client.get_text(HEALTH_PATH, timeout=context.timeout(_HEALTH_TIMEOUT_S))
+        said.append(f"{HEALTH_PATH} says 200 all the same")
+    except EndpointError:
+        pass
+    return EndpointError(failure.TIMEOUT, "; ".join(said))
 
 
 def _working(before: metrics.Work | None, after: metrics.Work | None) -> bool:
