@@ -23,6 +23,7 @@ except ImportError:
 
 from . import failure
 from .address import Address
+from .deadline import ended_at
 from .failure import EndpointError
 
 CONNECT_TIMEOUT_S = 5.0
@@ -40,12 +41,10 @@ class Client:
 
     def __init__(self, address: Address, *, api_key: str | None = None, verify: bool | str = True) -> None:
         self.address = address
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.verify = verify
-        self._session.headers["Connection"] = "close"
+        self._verify = verify
+        self._headers = {"Connection": "close"}
         if api_key:
-            self._session.headers["Authorization"] = f"Bearer {api_key}"
+            self._headers["Authorization"] = f"Bearer {api_key}"
 
     def get_json(self, path: str, *, timeout: float) -> Any:
         """The JSON that a GET answers."""
@@ -70,11 +69,16 @@ class Client:
     @contextmanager
     def _open(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> Iterator[Iterator[bytes]]:
         deadline = time.monotonic() + timeout
-        with _translated(timeout):
-            response = self._session.request(
+        with _translated(timeout, deadline), requests.Session() as session, ended_at(deadline, session):
+            session.trust_env = False
+            # requests reads a Location even where it is not to follow it, and fails for one that is no address
+            session.resolve_redirects = lambda *words, **options: iter(())  # type: ignore[method-assign]
+            response = session.request(
                 method,
                 self.address.root + path,
+                headers=self._headers,
                 json=body,
+                verify=self._verify,
                 stream=True,
                 allow_redirects=False,
                 timeout=(min(CONNECT_TIMEOUT_S, timeout), timeout),
@@ -99,10 +103,12 @@ def _chunks(response: requests.Response, deadline: float, timeout: float) -> Ite
         if time.monotonic() > deadline:
             raise EndpointError(failure.TIMEOUT, f"the answer did not end within {timeout:.0f} s")
         yield piece
+    if time.monotonic() > deadline:
+        raise EndpointError(failure.TIMEOUT, f"the answer did not end within {timeout:.0f} s")
 
 
 @contextmanager
-def _translated(timeout: float) -> Iterator[None]:
+def _translated(timeout: float, deadline: float) -> Iterator[None]:
     """Name what requests and urllib3 raise."""
     try:
         yield
@@ -111,6 +117,8 @@ def _translated(timeout: float) -> Iterator[None]:
     except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise EndpointError(failure.TIMEOUT, f"no answer within {timeout:.0f} s") from error
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
+        if time.monotonic() > deadline:
+            raise EndpointError(failure.TIMEOUT, f"no answer within {timeout:.0f} s") from error
         cause = _innermost(error)
         kind = failure.REFUSED if isinstance(cause, ConnectionRefusedError) else failure.UNREACHABLE
         raise EndpointError(kind, str(cause) or type(cause).__name__) from error
@@ -157,7 +165,7 @@ def error_text(body: str) -> str:
     """The server's own words, at most 400 characters: OpenAI's error object, FastAPI's `detail`, or the bare body."""
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = body
     for key in ("error", "message", "detail"):
         if isinstance(value, dict) and value.get(key):
@@ -171,5 +179,5 @@ def error_text(body: str) -> str:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EndpointError(failure.NOT_OPENAI, f"the answer is not JSON: {text[:200]!r}") from error
