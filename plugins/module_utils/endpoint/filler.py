@@ -52,17 +52,17 @@ class Frame:
 
     @property
     def smallest(self) -> int:
-        """Tokens of the prompt without any filler; shorter ones cannot hold what is asked."""
+        """Tokens of the chat without any filler; shorter prompts cannot hold what is asked."""
         return len(self.prefix) + len(self.suffix)
 
     def prompt(self, tokens: int, rng: random.Random) -> list[int]:
-        """A chat of exactly `tokens` tokens, its filler from a random place."""
-        return self.prefix + self.bare(tokens - self.smallest, rng) + self.suffix
-
-    def bare(self, tokens: int, rng: random.Random) -> list[int]:
-        """Exactly `tokens` tokens of filler, from a random place."""
-        start = rng.randrange(len(self.filler) - tokens + 1)
-        return self.filler[start : start + tokens]
+        """A chat of exactly `tokens` tokens, its filler from a random place; of one too short for it, the end."""
+        whole = self.prefix + self.suffix
+        if tokens < len(whole):
+            return whole[-tokens:]
+        count = tokens - len(whole)
+        start = rng.randrange(len(self.filler) - count + 1)
+        return self.prefix + self.filler[start : start + count] + self.suffix
 
 
 def ask_frame(context: Context, words: Sequence[str], asked: str, longest: int) -> Frame:

@@ -42,9 +42,10 @@ _MEMBERS: dict[str, type] = {
     "max_tokens": int,
 }
 
-# A prompt too short for the question says nothing, so its answer may be anything: only garbage of the NaN kind counts.
-_BARE_TOKENS = 24
-_BARE_LOGPROBS = 5
+# A prompt too short for the question is the question's end, whose answer may be anything but garbage of the NaN kind.
+# (After words without a template, healthy models are seen to write one character for ever.)
+_SHORT_TOKENS = 24
+_SHORT_LOGPROBS = 5
 _MAX_RUN = 16
 # Two tokens nearer to each other than this may change places when the batch around them is another one.
 _TIE = 0.5
@@ -93,13 +94,13 @@ def run(context: Context) -> Check:
             raise
         return Check("length_sweep", NOT_RUN, evidence=[f"token ids cannot be asked about here: {error}"])
     context.metrics["longest_prompt_tokens"] = max(lengths[-1], context.metrics.get("longest_prompt_tokens", 0))
-    bare = [length for length in lengths if length < sweep.frame.smallest]
+    short = [length for length in lengths if length < sweep.frame.smallest]
     right = [length for length in lengths if length not in problems]
     evidence = [f"wrong at {ranges(problems)} tokens"] if problems else []
     evidence += [f"{length} tokens: {problem}" for length, problem in itertools.islice(problems.items(), _SHOWN)]
     evidence.append(f"right at {ranges(right) or 'no'} tokens")
-    if bare:
-        evidence.append(f"too short for the question, so only looked at for garbage: {ranges(bare)}")
+    if short:
+        evidence.append(f"too short for the question, so only looked at for garbage: {ranges(short)}")
     status = FAIL if problems else PASS
     return Check("length_sweep", status, len(right), len(lengths), evidence + sweep.notes + note)
 
@@ -110,14 +111,14 @@ class _Sweep:
     def __init__(self, context: Context, probe: Probe, longest: int) -> None:
         self._context = context
         self._probe = probe
-        self._bare_logprobs: int | None = _BARE_LOGPROBS
+        self._short_logprobs: int | None = _SHORT_LOGPROBS
         self.notes: list[str] = []
         self.frame = filler.ask_frame(context, probe.filler, probe.instruction, longest)
 
     def ask(self, length: int) -> str | None:
         """What is wrong at this length, or None. Raises what is no matter of one answer."""
         try:
-            return self._question(length) if length >= self.frame.smallest else self._bare(length)
+            return self._question(length) if length >= self.frame.smallest else self._short(length)
         except EndpointError as error:
             if not error.is_one_answer or raw.lacks(error):
                 raise
@@ -130,9 +131,9 @@ class _Sweep:
             return f"expected /{self._probe.expect.pattern}/, came {shorten(completion.text)!r}"
         return miscounted(completion, length)
 
-    def _bare(self, length: int) -> str | None:
-        prompt = self.frame.bare(length, self._context.rng)
-        first, second = (self._complete_bare(prompt) for _ in range(2))
+    def _short(self, length: int) -> str | None:
+        prompt = self.frame.prompt(length, self._context.rng)
+        first, second = (self._complete_short(prompt) for _ in range(2))
         return (
             garbage(first)
             or garbage(second)
@@ -140,15 +141,15 @@ class _Sweep:
             or (f"the first token is {first.tokens[:1]}, then {second.tokens[:1]}" if unstable(first, second) else None)
         )
 
-    def _complete_bare(self, prompt: list[int]) -> raw.Completion:
+    def _complete_short(self, prompt: list[int]) -> raw.Completion:
         try:
-            return self._complete(prompt, _BARE_TOKENS, self._bare_logprobs)
+            return self._complete(prompt, _SHORT_TOKENS, self._short_logprobs)
         except EndpointError as error:
-            if not raw.refuses_logprobs(error) or self._bare_logprobs is None:
+            if not raw.refuses_logprobs(error) or self._short_logprobs is None:
                 raise
-            self._bare_logprobs = None
+            self._short_logprobs = None
             self.notes.append(f"without log probabilities, because {error.message}")
-            return self._complete(prompt, _BARE_TOKENS)
+            return self._complete(prompt, _SHORT_TOKENS)
 
     def _complete(self, prompt: list[int], max_tokens: int, logprobs: int | None = None) -> raw.Completion:
         context = self._context
