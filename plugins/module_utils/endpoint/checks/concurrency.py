@@ -191,18 +191,23 @@ def _judge(
         seen.asked += 1
         if isinstance(outcome, EndpointError):
             seen.wrong.append(f"{when}: {question.name}: {outcome}")
-        elif question.is_right(outcome.content):
+            continue
+        other = _whose(outcome.content.strip(), question, batch, alone)
+        if question.is_right(outcome.content) and other is None:
             seen.right += 1
-        else:
-            other = _whose(outcome.content, question, batch, alone)
-            crossed = f"cross-talk, this is the answer to {other!r}" if other else f"alone {alone[question.name]!r}"
-            seen.wrong.append(f"{when}: {question.name}: {shown(outcome)}, {crossed}")
+            continue
+        crossed = f"cross-talk, the answer to {other!r} is in it" if other else f"alone {alone[question.name]!r}"
+        seen.wrong.append(f"{when}: {question.name}: {shown(outcome)}, {crossed}")
 
 
 def _whose(content: str, question: Question, batch: Sequence[Question], alone: Mapping[str, str]) -> str | None:
-    """The other question of the batch to which this is the answer."""
+    """The other question of the batch whose answer this holds, and the question's own right answer does not."""
+    own = alone[question.name]
+    if content == own:
+        return None
     for other in batch:
-        if other.name != question.name and (other.is_right(content) or alone[other.name] == content.strip()):
+        foreign = content == alone[other.name] or other.is_right(content)
+        if other.name != question.name and foreign and not other.is_right(own):
             return other.name
     return None
 
