@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import failure, raw
 from .check import Context
@@ -30,6 +30,7 @@ JOIN = "\n\n"
 _SHORT_WORDS = 64
 _SPARE_TOKENS = 512
 _TRIES = 3
+_MAX_GROWTH = 4
 
 
 def text(rng: random.Random, words: Sequence[str], count: int) -> str:
@@ -49,6 +50,7 @@ class Frame:
     prefix: list[int]
     filler: list[int]
     suffix: list[int]
+    _starts: set[int] = field(default_factory=set)
 
     @property
     def smallest(self) -> int:
@@ -61,8 +63,17 @@ class Frame:
         if tokens < len(whole):
             return whole[-tokens:]
         count = tokens - len(whole)
-        start = rng.randrange(len(self.filler) - count + 1)
+        start = self._start(len(self.filler) - count + 1, rng)
         return self.prefix + self.filler[start : start + count] + self.suffix
+
+    def _start(self, places: int, rng: random.Random) -> int:
+        """A place that no prompt began at before: a server that knows no cache_salt finds nothing in its cache."""
+        for _ in range(places):
+            start = rng.randrange(places)
+            if start not in self._starts:
+                break
+        self._starts.add(start)
+        return start
 
 
 def ask_frame(context: Context, words: Sequence[str], asked: str, longest: int) -> Frame:
@@ -101,7 +112,7 @@ def frame(
         filler = long[before : len(long) - after]
         if len(filler) >= needed:
             return Frame(long[:before], filler, long[len(long) - after :])
-        count = count * needed // max(len(filler), 1) + count // 10
+        count = min(count * needed // max(len(filler), 1) + count // 10, _MAX_GROWTH * count)
     raise raw.Untokenized(failure.NOT_OPENAI, f"{count} words become {len(filler)} token ids only")
 
 

@@ -116,11 +116,11 @@ def read_completion(payload: Any) -> Completion:
         completion.cached_tokens = _integer(details.get("cached_tokens")) if isinstance(details, dict) else None
     held = choice.get("logprobs")
     if isinstance(held, dict):
-        completion.tokens = [str(token) for token in held.get("tokens") or ()]
-        completion.logprobs = [_number(value) for value in held.get("token_logprobs") or ()]
+        completion.tokens = [str(token) for token in _list(held.get("tokens"))]
+        completion.logprobs = [_number(value) for value in _list(held.get("token_logprobs"))]
         completion.top = [
             {str(token): _number(value) for token, value in best.items()} if isinstance(best, dict) else {}
-            for best in held.get("top_logprobs") or ()
+            for best in _list(held.get("top_logprobs"))
         ]
     return completion
 
@@ -136,6 +136,10 @@ def _tokenize(client: Client, body: dict[str, Any], timeout: float) -> list[int]
     if not isinstance(ids, list) or not all(_integer(one) is not None for one in ids):
         raise Untokenized(failure.NOT_OPENAI, f"{TOKENIZE_PATH} does not answer with a list of token ids")
     return ids
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _integer(value: Any) -> int | None:
