@@ -13,13 +13,16 @@ description:
   - Asks the endpoint to count from 1 to 50, streamed, greedy and with thinking off, and measures it after a warm-up.
   - Tokens are those of the server's usage counts, time is that of the wall clock, and the answers are checked, so that
     the speed of wrong text is not taken for a speed.
-  - The names of the results are those of vLLM's own benchmark.
-  - The task fails when nothing was measured. Nothing is changed, but the endpoint is put under load, in check mode too.
+  - The names of the results are those of vLLM's own benchmark, which measures instead with O(tool=vllm_bench).
+  - The task fails when nothing was measured. Nothing is changed, but the endpoint is put under load.
 extends_documentation_fragment:
   - blackwell.serving.attributes
 attributes:
   check_mode:
     support: full
+    details:
+      - The options are checked and the served model is asked for. Nothing is measured, as a service in use would be
+        slowed down; RV(runs) is empty.
   diff_mode:
     support: N/A
     details: Nothing is changed.
@@ -83,9 +86,13 @@ options:
     type: str
     default: thinking
   tool:
-    description: What measures. V(builtin) needs nothing but C(requests).
+    description:
+      - What measures. V(builtin) needs nothing but C(requests).
+      - V(vllm_bench) is the benchmark of the vLLM that is installed in the environment of O(python), 0.15 or later,
+        with the same requests and the same result; it takes some ten seconds more to start. O(api_key) reaches it in
+        its environment, never as an argument.
     type: str
-    choices: [builtin]
+    choices: [builtin, vllm_bench]
     default: builtin
   python:
     description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
@@ -107,7 +114,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 runs:
-  description: One entry for each concurrency, over all repetitions together.
+  description: One entry for each concurrency, over all repetitions together. What O(tool) cannot tell is null.
   type: list
   elements: dict
   returned: success
@@ -120,21 +127,39 @@ runs:
     total_output_tokens: {description: Tokens of the answers., type: int}
     request_throughput: {description: Requests per second., type: float}
     output_throughput: {description: Tokens per second from end to end., type: float}
-    mean_ttft_ms: {description: Mean time to the first token in milliseconds., type: float}
-    median_ttft_ms: {description: Median time to the first token in milliseconds., type: float}
+    mean_ttft_ms: {description: "Time to the first token in milliseconds, mean.", type: float}
+    median_ttft_ms: {description: Median of it., type: float}
+    p90_ttft_ms: {description: 90th percentile of it., type: float}
+    p95_ttft_ms: {description: 95th percentile of it., type: float}
     p99_ttft_ms: {description: 99th percentile of it., type: float}
-    mean_tpot_ms: {description: Mean time per later token in milliseconds., type: float}
-    median_tpot_ms: {description: Median time per later token in milliseconds., type: float}
+    mean_tpot_ms: {description: "Time per token after the first in milliseconds, mean.", type: float}
+    median_tpot_ms: {description: Median of it., type: float}
+    p90_tpot_ms: {description: 90th percentile of it., type: float}
+    p95_tpot_ms: {description: 95th percentile of it., type: float}
     p99_tpot_ms: {description: 99th percentile of it., type: float}
-    mean_e2el_ms: {description: Mean duration of a request in milliseconds., type: float}
+    mean_e2el_ms: {description: "Time from the request to the last token in milliseconds, mean.", type: float}
+    median_e2el_ms: {description: Median of it., type: float}
+    p90_e2el_ms: {description: 90th percentile of it., type: float}
+    p95_e2el_ms: {description: 95th percentile of it., type: float}
+    p99_e2el_ms: {description: 99th percentile of it., type: float}
     decode_tokens_per_s: {description: Tokens per second of one request after its first token., type: float}
-    tokens_per_delta: {description: Tokens that one event of the stream brings., type: float}
-    warmup_s: {description: Duration of each warm-up round in seconds., type: list, elements: float}
+    tokens_per_delta: {description: Tokens that one event of the stream brings; null with vllm_bench., type: float}
+    warmup_s: {description: Seconds of each warm-up round; null with vllm_bench., type: list, elements: float}
     repetitions: {description: "Tokens per second of each repetition.", type: list, elements: float}
     spread: {description: Largest minus smallest repetition as a share of their median., type: float}
     correct: {description: Whether every answer counted rightly., type: bool}
+  sample:
+    - max_concurrency: 1
+      completed: 3
+      failed_requests: 0
+      output_throughput: 60.2
+      mean_ttft_ms: 118.4
+      p99_ttft_ms: 121.0
+      mean_tpot_ms: 16.6
+      p99_tpot_ms: 16.7
+      correct: true
 stable:
-  description: Whether every run is correct and no spread is larger than 0.1.
+  description: Whether every run is correct and no spread is larger than 0.1. Null in check mode.
   type: bool
   returned: success
 notes:
@@ -153,6 +178,8 @@ unknown_until:
 """
 
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -163,6 +190,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import 
     client,
     counting,
     verdict,
+    vllm_bench,
+    wire,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import ready
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
@@ -175,9 +204,14 @@ LIST_TIMEOUT_S = 30.0
 def measure(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     address = addresses.parse(params["base_url"])
-    positive = [*params["concurrency"], params["repetitions"], params["output_len"], params["num_prompts"] or 1]
+    positive = [*params["concurrency"], params["repetitions"], params["output_len"], params["request_timeout"]]
+    positive += [] if params["num_prompts"] is None else [params["num_prompts"]]
     if not params["concurrency"] or min(positive) < 1 or params["warmup"] < 0:
-        raise ServingError("concurrency, num_prompts, output_len and repetitions must be at least 1, warmup at least 0")
+        raise ServingError(
+            "concurrency, num_prompts, output_len, repetitions, request_timeout must be at least 1, warmup at least 0"
+        )
+    if not 0 < params["min_success_rate"] <= 1:
+        raise ServingError("min_success_rate must be above 0 and at most 1")
     if module.check_mode and params["python"] and not os.path.exists(params["python"]):
         return unknown_until("install", params["python"])
     if module.check_mode and not address.is_listening():
@@ -185,24 +219,14 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
     respawn_into(module, params["python"])
     if not client.HAS_REQUESTS:
         raise ServingError(missing_required_lib("requests"), remedy="Or name an interpreter that has it in python")
-    session = client.Client(
-        address, api_key=params["api_key"], verify=params["validate_certs"] and (params["ca_path"] or True)
-    )
-    try:
-        served = ready.choose(
-            ready.served_models(session.get_json(ready.MODELS_PATH, timeout=LIST_TIMEOUT_S)), params["model"]
-        )
-    except EndpointError as error:
-        raise ServingError(
-            "the endpoint cannot be measured", where=address.root, why=error.message, remedy=verdict.remedy(error)
-        ) from error
-    request = chat.Request(
-        served.model,
-        [{"role": "user", "content": counting.PROMPT}],
-        params["output_len"],
-        False if params["thinking_parameter"] else None,
-        params["thinking_parameter"],
-    )
+    verify = params["validate_certs"] and (params["ca_path"] or True)
+    model = served_model(client.Client(address, api_key=params["api_key"], verify=verify), params["model"])
+    if module.check_mode:
+        notes = ["check mode: nothing was measured"]
+        return {"runs": [], "stable": None, "notes": notes, "served_model": model}
+    thinking = False if params["thinking_parameter"] else None
+    messages = [{"role": "user", "content": counting.PROMPT}]
+    request = chat.Request(model, messages, params["output_len"], thinking, params["thinking_parameter"])
     settings = benchmark.Settings(
         params["concurrency"],
         params["num_prompts"],
@@ -211,7 +235,37 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
         params["request_timeout"],
         params["min_success_rate"],
     )
-    return {**benchmark.measure(session, request, settings), "served_model": served.model}
+    if params["tool"] == "vllm_bench":
+        target = vllm_bench.Target(address.root, sys.executable, params["api_key"], verify)
+        result = vllm_bench.measure(target, request, settings, runner(module))
+    else:
+
+        def connect() -> wire.Connection:
+            return wire.Connection(address, api_key=params["api_key"], verify=verify)
+
+        result = benchmark.measure(connect, request, settings)
+    return {**result, "served_model": model}
+
+
+def served_model(session: client.Client, wanted: str | None) -> str:
+    try:
+        served = ready.served_models(session.get_json(ready.MODELS_PATH, timeout=LIST_TIMEOUT_S))
+        return ready.choose(served, wanted).model
+    except EndpointError as error:
+        raise ServingError(
+            "the endpoint cannot be measured",
+            where=session.address.root,
+            why=error.message,
+            remedy=verdict.remedy(error),
+        ) from error
+
+
+def runner(module: AnsibleModule) -> vllm_bench.Runner:
+    def run(command: Sequence[str], data: str, environment: Mapping[str, str]) -> tuple[int, str, str]:
+        code, out, err = module.run_command(list(command), data=data, environ_update=dict(environment))
+        return code, out, err
+
+    return run
 
 
 def main() -> None:
@@ -230,7 +284,7 @@ def main() -> None:
             "request_timeout": {"type": "int", "default": 300},
             "min_success_rate": {"type": "float", "default": 1.0},
             "thinking_parameter": {"type": "str", "default": "thinking"},
-            "tool": {"type": "str", "choices": ["builtin"], "default": "builtin"},
+            "tool": {"type": "str", "choices": ["builtin", "vllm_bench"], "default": "builtin"},
             "python": {"type": "path"},
         },
         supports_check_mode=True,

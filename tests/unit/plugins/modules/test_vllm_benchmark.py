@@ -46,7 +46,9 @@ def test_failure_is_no_row_of_zeros(run_module: RunModule, endpoint: Endpoint) -
         ({"model": "other"}, "served ids: kimi"),
         ({"concurrency": []}, "at least 1"),
         ({"repetitions": 0}, "at least 1"),
-        ({"tool": "vllm_bench"}, "value of tool must be one of"),
+        ({"num_prompts": 0}, "at least 1"),
+        ({"min_success_rate": 0}, "min_success_rate must be above 0"),
+        ({"tool": "wrk"}, "value of tool must be one of"),
         ({"base_url": "http://"}, "not the address"),
     ],
 )
@@ -61,3 +63,19 @@ def test_check_mode_before_anything_exists(run_module: RunModule) -> None:
     missing = {"base_url": closed_url(), "python": "/nowhere/bin/python"}
     assert run_module("vllm_benchmark", missing, check=True)["unknown_until"] == "install"
     assert run_module("vllm_benchmark", {"base_url": closed_url()})["failed"] is True
+
+
+def test_check_mode_asks_for_the_model_and_measures_nothing(run_module: RunModule, endpoint: Endpoint) -> None:
+    result = run_module("vllm_benchmark", {"base_url": endpoint.url}, check=True)
+    assert (result["changed"], result["runs"], result["stable"], result["served_model"]) == (False, [], None, "kimi")
+    assert [path for path, _headers in endpoint.seen] == ["/v1/models"]
+    assert run_module("vllm_benchmark", {"base_url": endpoint.url, "model": "x"}, check=True)["failed"] is True
+
+
+def test_vllm_bench_needs_vllm_and_keeps_the_key(run_module: RunModule, endpoint: Endpoint) -> None:
+    """This interpreter holds no vLLM: the tool's own words are the error, and the key is not among them."""
+    endpoint.api_key = "sk-canary-0123456789"
+    result = run_module("vllm_benchmark", {"base_url": endpoint.url, "tool": "vllm_bench", "api_key": endpoint.api_key})
+    assert result["failed"] is True
+    assert "No module named 'vllm'" in result["msg"]
+    assert "sk-canary" not in str(result)

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, benchmark, counting
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, benchmark, counting, speed
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.benchmark import Settings
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.chat import Answer, Request
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.client import Client
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.chat import Request, ask
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.percentiles import percentile
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.samples import Repetition, Sample
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.wire import Connection
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,19 +30,23 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def measure(endpoint: Endpoint, settings: Settings) -> dict[str, object]:
-    return benchmark.measure(Client(address.parse(endpoint.url)), REQUEST, settings)
+    return benchmark.measure(lambda: Connection(address.parse(endpoint.url)), REQUEST, settings)
 
 
 def test_clock_of_the_decode_rate_excludes_prefill() -> None:
     """Sent at 0, first delta at 20 s, last at 28 s, 257 tokens in 60 deltas: 32 tokens per second, not 9.18."""
-    answer = Answer(ROW, completion_tokens=257, seconds=28.0, first_token_s=20.0, last_token_s=28.0, deltas=60)
-    run = benchmark._summary(1, [benchmark._Repetition(28.0, [answer])])
+    run = speed.summarise(1, [Repetition(28.0, [Sample(20.0, 28.0, 9, 257, 60, True)])], [])
     assert run["decode_tokens_per_s"] == 32.0
     assert run["mean_tpot_ms"] == 31.25
     assert run["mean_ttft_ms"] == 20_000
     assert run["output_throughput"] == 9.1786
     assert run["tokens_per_delta"] == 4.2833
-    assert "4.3 tokens arrive per delta" in benchmark._remarks(run)[0]
+    assert "4.3 tokens arrive per delta" in speed.outcome([run])["notes"][0]
+
+
+def test_one_delta_has_no_time_per_token() -> None:
+    run = speed.summarise(1, [Repetition(1.0, [Sample(0.9, 0.9, 9, 100, 1, True)])], [])
+    assert (run["mean_tpot_ms"], run["p90_tpot_ms"], run["decode_tokens_per_s"]) == (None, None, None)
 
 
 def test_measures_every_concurrency_after_a_warm_up(endpoint: Endpoint) -> None:
@@ -61,7 +67,23 @@ def test_measures_every_concurrency_after_a_warm_up(endpoint: Endpoint) -> None:
     assert runs[0]["warmup_s"][0] >= 0.2 > runs[0]["mean_e2el_ms"] / 1000
     assert runs[1]["output_throughput"] > runs[0]["output_throughput"]
     assert runs[0]["mean_ttft_ms"] >= 20
+    assert runs[0]["median_ttft_ms"] <= runs[0]["p90_ttft_ms"] <= runs[0]["p95_ttft_ms"] <= runs[0]["p99_ttft_ms"]
     assert len([path for path, _headers in endpoint.seen]) == 1 + 6 + 3 + 6
+
+
+def test_never_more_in_flight_than_asked_for(endpoint: Endpoint) -> None:
+    inside, most = [0], [0]
+
+    def count(_exchange: Exchange) -> bool:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.01)
+        inside[0] -= 1
+        return False
+
+    endpoint.fault = count
+    measure(endpoint, Settings(concurrency=[4], num_prompts=12, warmup=0, repetitions=1))
+    assert 2 <= most[0] <= 4
 
 
 def test_cut_answer_is_right_as_far_as_it_goes_and_wrong_text_is_said(endpoint: Endpoint) -> None:
@@ -75,6 +97,15 @@ def test_cut_answer_is_right_as_far_as_it_goes_and_wrong_text_is_said(endpoint: 
     assert "invalid" in str(result["notes"])
 
 
+def test_repetitions_that_differ_are_not_stable() -> None:
+    sample = Sample(0.1, 1.0, 9, 100, 100, True)
+    run = speed.summarise(1, [Repetition(1.0, [sample]), Repetition(2.0, [sample])], [0.5])
+    assert run["spread"] == round(50 / 75, 4)
+    assert run["repetitions"] == [100.0, 50.0]
+    result = speed.outcome([run])
+    assert (result["stable"], "unstable" in result["notes"][0]) == (False, True)
+
+
 USAGE_LESS: Callable[[Exchange], bool] = lambda e: e.stream(  # noqa: E731
     delta({"content": ROW}), delta({}, "stop"), "data: [DONE]\n\n"
 )
@@ -85,6 +116,7 @@ USAGE_LESS: Callable[[Exchange], bool] = lambda e: e.stream(  # noqa: E731
     [
         (lambda e: e.send(401, '{"error": "Unauthorized"}'), "no request of 1 completed: auth_required"),
         (lambda e: e.send(404, '{"error": {"message": "The model `x` does not exist."}}'), "wrong_model"),
+        (lambda e: e.send(307, "", location="http://127.0.0.1:1/"), "redirect"),
         (USAGE_LESS, "no usage counts"),
         (lambda e: e.answer("", usage={"prompt_tokens": 1, "completion_tokens": 0}), "hold no tokens"),
         (lambda e: e.answer("", usage={"prompt_tokens": 1, "completion_tokens": 64}), "hold no tokens"),
@@ -96,6 +128,14 @@ def test_nothing_measured_is_a_failure(endpoint: Endpoint, fault: Callable[[Exch
         measure(endpoint, Settings(warmup=0, repetitions=1))
 
 
+def test_nobody_there_is_a_failure(endpoint: Endpoint) -> None:
+    gone = Endpoint()
+    with gone.running():
+        pass
+    with pytest.raises(ServingError, match="refused"):
+        measure(gone, Settings(warmup=0, repetitions=1))
+
+
 def test_a_failed_request_fails_unless_allowed(endpoint: Endpoint) -> None:
     endpoint.fault = lambda exchange: exchange.number == 2 and exchange.send(500, "{}")
     settings = Settings(num_prompts=4, warmup=0, repetitions=1)
@@ -105,6 +145,37 @@ def test_a_failed_request_fails_unless_allowed(endpoint: Endpoint) -> None:
     result = measure(endpoint, Settings(num_prompts=4, warmup=0, repetitions=1, min_success_rate=0.5))
     assert isinstance(result["runs"], list)
     assert (result["runs"][0]["completed"], result["runs"][0]["failed_requests"]) == (3, 1)
+    assert "min_success_rate allows" in str(result["notes"])
+
+
+def test_the_key_and_the_path_of_a_prefix_are_sent(endpoint: Endpoint) -> None:
+    endpoint.api_key = "a key"
+    connection = Connection(address.parse(endpoint.url), api_key="a key")
+    assert ask(connection, REQUEST, timeout=5, stream=True).content == ROW
+    with pytest.raises(EndpointError, match="404"):
+        ask(Connection(address.parse(f"{endpoint.url}/prefix"), api_key="a key"), REQUEST, timeout=5, stream=True)
+    assert endpoint.seen[-1][0] == "/prefix/v1/chat/completions"
+    connection.close()
+
+
+def test_one_connection_for_many_requests_and_a_fresh_one_after_a_failure(endpoint: Endpoint) -> None:
+    endpoint.fault = lambda exchange: exchange.number == 2 and exchange.stream(delta({"content": "1"}))
+    connection = Connection(address.parse(endpoint.url))
+    assert ask(connection, REQUEST, timeout=5, stream=True).content == ROW
+    with pytest.raises(EndpointError, match="truncated"):
+        ask(connection, REQUEST, timeout=5, stream=True)
+    assert ask(connection, REQUEST, timeout=5, stream=True).content == ROW
+    connection.close()
+
+
+def test_a_silent_server_ends_the_request(endpoint: Endpoint) -> None:
+    def silent(_exchange: Exchange) -> bool:
+        time.sleep(1)
+        return True
+
+    endpoint.fault = silent
+    with pytest.raises(EndpointError, match="timeout"):
+        ask(Connection(address.parse(endpoint.url)), REQUEST, timeout=0.2, stream=True)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.floats(0, 100))
