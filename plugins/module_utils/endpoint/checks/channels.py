@@ -81,13 +81,11 @@ def run(context: Context) -> Check:
 
 
 def _ask(context: Context, question: Question, mode: _Mode) -> list[Answer]:
-    tokens = question.max_tokens
-    if mode.thinking:
-        tokens = max(tokens, MAX_TOKENS_THINKING) if context.full else _QUICK_MAX_TOKENS
+    tokens = max(question.max_tokens, MAX_TOKENS_THINKING) if mode.thinking else question.max_tokens
     return context.ask(
         f"channels, {mode}",
         question.messages,
-        max_tokens=tokens,
+        max_tokens=tokens if context.full else min(tokens, _QUICK_MAX_TOKENS),
         thinking=mode.thinking,
         stream=mode.stream,
         again=context.full,
