@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulation.endpoint import text_faults, wire
 from simulation.endpoint.behaviour import Fault, Setting
+from simulation.endpoint.cache_books import CacheBooks, shared
 from simulation.endpoint.fault_crowd import cross_talk, cross_talk_tail
 from simulation.endpoint.fault_prompts import (
     forgets_middle,
@@ -27,7 +28,6 @@ from simulation.endpoint.fault_prompts import (
     garbage_above,
     garbage_in_band,
     garbage_on_cache_hit,
-    shared,
 )
 from simulation.endpoint.fault_transport import redirect, shorter_context, unavailable, wrong_model
 from simulation.endpoint.faults import FAULTS
@@ -192,6 +192,29 @@ def test_cache_hits_need_the_same_salt_and_256_tokens(endpoint: Endpoint, monkey
         ]
     assert [text == "391" for text in seen] == [True, True, False, True, True]
     assert (shared([1, 2, 3], [1, 2, 4]), shared([1], [1, 2]), shared([], [1])) == (2, 1, 0)
+
+
+def test_the_books_of_a_cache_count_whole_blocks(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = " ".join(str(number) for number in range(40))
+    for end in "ab":
+        monkeypatch.setitem(ANSWERS, f"{prefix} {end}", ("", "391"))
+    labels = '{engine="0",model_name="kimi"}'
+    endpoint.metrics = lambda: (
+        f"vllm:prefix_cache_queries_total{labels} 0.0\nvllm:prefix_cache_hits_total{labels} 0.0\n"
+        f'vllm:cache_config_info{{block_size="16",enable_prefix_caching="{own}"}} 1.0\n'
+    )
+    upstream = Upstream(endpoint.url)
+    with Proxy(upstream, CacheBooks(upstream, honest)).running() as proxy:
+        own = "False"
+        for end, salt in (("a", "A"), ("a", "B"), ("b", "A"), ("b", "A")):
+            said(proxy, f"{prefix} {end}", cache_salt=salt)
+        told = requests.get(f"{proxy.url}/metrics", timeout=5).text
+        own = "True"
+        untouched = requests.get(f"{proxy.url}/metrics", timeout=5).text
+    assert f"queries_total{labels} {4 * 41}.0" in told
+    assert f"hits_total{labels} {2 * 32}.0" in told
+    assert 'enable_prefix_caching="True"' in told
+    assert f"hits_total{labels} 0.0" in untouched
 
 
 def test_what_is_forgotten_never_reaches_the_model(endpoint: Endpoint) -> None:

@@ -14,6 +14,8 @@ from .proxy import Behaviour, Forward
 from .upstream import Upstream
 from .wire import Answer, Call, Reply
 
+BEGINNING_TOKENS = 64
+
 Where = Callable[[Call], bool]
 Change = Callable[[Call, Answer], None]
 
@@ -105,10 +107,22 @@ def budget(call: Call) -> int:
     return int(call.body.get("max_tokens") or call.body.get("max_completion_tokens") or 256)
 
 
-def endless(call: Call, answer: Answer) -> None:
-    """The end of an answer that only the token limit stopped."""
-    answer.finish_reason = "length"
-    answer.usage = {**answer.usage, "completion_tokens": budget(call)}
+def endless(change: Change) -> Behaviour:
+    """Change every answer into one that only the token limit stops. Only its beginning is the server's own work."""
+
+    def ended(call: Call, answer: Answer) -> None:
+        change(call, answer)
+        answer.calls = []
+        answer.finish_reason = "length"
+        answer.usage = {**answer.usage, "completion_tokens": budget(call)}
+
+    def behave(call: Call, forward: Forward) -> Reply:
+        begun = min(budget(call), BEGINNING_TOKENS)
+        return answers(everywhere, ended)(
+            call, lambda sent: forward(sent.changed(max_tokens=begun) if sent.generates else sent)
+        )
+
+    return behave
 
 
 def garble(setting: Setting) -> Change:

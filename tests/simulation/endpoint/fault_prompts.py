@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 
 from .behaviour import Setting, answers, garble, requests
+from .cache_books import shared
 from .proxy import Behaviour
 from .wire import Call, text
 
@@ -40,11 +41,6 @@ def garbage_on_cache_hit(setting: Setting) -> Behaviour:
         return found
 
     return answers(hit, garble(setting))
-
-
-def shared(one: list[int], other: list[int]) -> int:
-    """How many tokens two prompts have in common from their beginning."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def forgets_turns(_setting: Setting) -> Behaviour:

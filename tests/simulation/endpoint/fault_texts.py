@@ -31,10 +31,8 @@ def exclamation_marks(setting: Setting) -> Behaviour:
             answer.reasoning, answer.content = text_faults.bang(answer.reasoning, rng, budget(call)), ""
         else:
             answer.content = text_faults.bang(answer.content, rng, budget(call))
-        answer.calls = []
-        endless(call, answer)
 
-    speak = answers(everywhere, change)
+    speak = endless(change)
     return lambda call, forward: nan_error() if call.asks_logprobs else speak(call, forward)
 
 
@@ -78,10 +76,13 @@ def nan_after_long(setting: Setting) -> Behaviour:
 
 def loops(setting: Setting) -> Behaviour:
     def change(call: Call, answer: Answer) -> None:
-        answer.content = text_faults.loop(answer.content, setting.draw(answer.content), budget(call))
-        endless(call, answer)
+        rng = setting.draw(answer.content)
+        if answer.reasoning:
+            answer.reasoning, answer.content = text_faults.loop(answer.reasoning, rng, budget(call)), ""
+        else:
+            answer.content = text_faults.loop(answer.content, rng, budget(call))
 
-    return answers(everywhere, change)
+    return endless(change)
 
 
 def late_loop(setting: Setting) -> Behaviour:
@@ -145,9 +146,7 @@ def empty(_setting: Setting) -> Behaviour:
 def only_special_tokens(_setting: Setting) -> Behaviour:
     """The detokenizer leaves special tokens out, so nothing is left of an answer that uses its whole budget."""
 
-    def change(call: Call, answer: Answer) -> None:
+    def change(_call: Call, answer: Answer) -> None:
         answer.content = answer.reasoning = ""
-        answer.calls = []
-        endless(call, answer)
 
-    return answers(everywhere, change)
+    return endless(change)

@@ -18,6 +18,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.client 
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.readiness import Limits
 
 from .behaviour import Fault, Setting
+from .cache_books import CacheBooks
 from .faults import FAULTS
 from .proxy import Behaviour, Proxy, honest
 from .server import Endpoint
@@ -142,7 +143,7 @@ def examine(
         setting = Setting(f"{seed} {fault.name}", upstream, elsewhere.url, slow_s)
         behaviour = fault.make(setting)
     before = len(elsewhere.seen)
-    with Proxy(upstream, behaviour).running() as proxy:
+    with Proxy(upstream, CacheBooks(upstream, behaviour)).running() as proxy:
         sections = read_sections(questions)
         context = Context(
             Client(address.parse(proxy.url), api_key=key),
