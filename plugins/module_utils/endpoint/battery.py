@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -174,6 +175,8 @@ def _run_one(name: str, context: Context) -> Check:
     """Raises EndpointError only when nobody is there any more."""
     if context.probes.get(section_of(name), ...) is None:
         return Check(name, NOT_RUN, evidence=[f"the section {section_of(name)} of the questions is null"])
+    # Of its own, so that a check asks the same whichever others ran before it.
+    context.rng = random.Random(f"{context.seed} {name}")  # noqa: S311 (texts, no secrets)
     try:
         return CHECKS[name](context)
     except EndpointError as error:

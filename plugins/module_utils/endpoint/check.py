@@ -45,12 +45,14 @@ class Context:
     """The endpoint under test, and what the checks have learnt of it so far.
 
     probes: what a check asks, by the check's name, as its own `read` has read it
-    rng:    where texts and positions of this run are drawn from
+    seed:   of everything that this run draws
+    rng:    what the check that runs draws its texts and positions from
     """
 
     client: Client
     questions: Sequence[Question]
     probes: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
     rng: random.Random = field(default_factory=random.Random)
     model: str = ""
     thinking_parameter: str = "thinking"
