@@ -8,17 +8,16 @@ questions well: public failures begin above 64 or 128 tokens, or fill a band of 
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import filler, raw
+from .. import failure, filler, raw
 from ..check import FAIL, NOT_RUN, PASS, Check, Context, shorten
 from ..failure import EndpointError
 from ..fields import integers, pattern, positive, texts
+from ..garbage import garbage, unstable
 from ..probes import members
 
 DEFAULT: dict[str, Any] = {
@@ -46,10 +45,9 @@ _MEMBERS: dict[str, type] = {
 # (After words without a template, healthy models are seen to write one character for ever.)
 _SHORT_TOKENS = 24
 _SHORT_LOGPROBS = 5
-_MAX_RUN = 16
-# Two tokens nearer to each other than this may change places when the batch around them is another one.
-_TIE = 0.5
 _SHOWN = 12
+# An engine that hangs from some length on would be waited for at every longer one.
+_TIMEOUTS = 3
 
 
 @dataclass(frozen=True)
@@ -88,21 +86,15 @@ def run(context: Context) -> Check:
         return Check("length_sweep", NOT_RUN, evidence=note)
     try:
         sweep = _Sweep(context, probe, lengths[-1])
-        problems = {length: problem for length in lengths if (problem := sweep.ask(length))}
+        sweep.ask(lengths)
     except EndpointError as error:
         if not raw.lacks(error):
             raise
         return Check("length_sweep", NOT_RUN, evidence=[f"token ids cannot be asked about here: {error}"])
-    context.metrics["longest_prompt_tokens"] = max(lengths[-1], context.metrics.get("longest_prompt_tokens", 0))
-    short = [length for length in lengths if length < sweep.frame.smallest]
-    right = [length for length in lengths if length not in problems]
-    evidence = [f"wrong at {ranges(problems)} tokens"] if problems else []
-    evidence += [f"{length} tokens: {problem}" for length, problem in itertools.islice(problems.items(), _SHOWN)]
-    evidence.append(f"right at {ranges(right) or 'no'} tokens")
-    if short:
-        evidence.append(f"too short for the question, so only looked at for garbage: {ranges(short)}")
-    status = FAIL if problems else PASS
-    return Check("length_sweep", status, len(right), len(lengths), evidence + sweep.notes + note)
+    longest = max(sweep.right + list(sweep.problems))
+    context.metrics["longest_prompt_tokens"] = max(longest, context.metrics.get("longest_prompt_tokens", 0))
+    status = FAIL if sweep.problems else PASS
+    return Check("length_sweep", status, len(sweep.right), len(lengths), sweep.evidence() + note)
 
 
 class _Sweep:
@@ -112,17 +104,44 @@ class _Sweep:
         self._context = context
         self._probe = probe
         self._short_logprobs: int | None = _SHORT_LOGPROBS
+        self.right: list[int] = []
+        self.problems: dict[int, str] = {}
         self.notes: list[str] = []
         self.frame = filler.ask_frame(context, probe.filler, probe.instruction, longest)
 
-    def ask(self, length: int) -> str | None:
-        """What is wrong at this length, or None. Raises what is no matter of one answer."""
-        try:
-            return self._question(length) if length >= self.frame.smallest else self._short(length)
-        except EndpointError as error:
-            if not error.is_one_answer or raw.lacks(error):
-                raise
-            return f"NaN: {error}" if raw.says_nan(error) else str(error)
+    def ask(self, lengths: Sequence[int]) -> None:
+        """Fill right and problems. Raises what is no matter of one answer, but no end of time after a problem."""
+        timeouts = 0
+        for length in lengths:
+            try:
+                problem = self._question(length) if length >= self.frame.smallest else self._short(length)
+            except EndpointError as error:
+                if error.kind == failure.TIME_IS_UP and self.problems:
+                    self.notes.append(f"not asked from {length} tokens on: {error.message}")
+                    return
+                if error.kind == failure.REJECTED and self.right and not self._context.metrics.get("max_model_len"):
+                    self.notes.append(f"left out from {length} tokens on: {error.message}")
+                    return
+                if not error.is_one_answer or raw.lacks(error):
+                    raise
+                problem = f"NaN: {error}" if raw.says_nan(error) else str(error)
+                timeouts += error.kind == failure.TIMEOUT
+            if problem is None:
+                self.right.append(length)
+            else:
+                self.problems[length] = problem
+            if timeouts == _TIMEOUTS:
+                self.notes.append(f"given up at {length} tokens, requests without an answer: {timeouts}")
+                return
+
+    def evidence(self) -> list[str]:
+        """What is wrong first."""
+        lines = [f"wrong at {ranges(self.problems)} tokens"] if self.problems else []
+        lines += [f"{length} tokens: {problem}" for length, problem in list(self.problems.items())[:_SHOWN]]
+        lines.append(f"right at {ranges(self.right) or 'no'} tokens")
+        if short := [length for length in self.right if length < self.frame.smallest]:
+            lines.append(f"too short for the question, so only looked at for garbage: {ranges(short)}")
+        return lines + self.notes
 
     def _question(self, length: int) -> str | None:
         prompt = self.frame.prompt(length, self._context.rng)
@@ -171,31 +190,6 @@ def miscounted(completion: raw.Completion, length: int) -> str | None:
         return None
     kind = "added (a BOS?)" if counted > length else "cut off"
     return f"usage.prompt_tokens is {counted}: tokens were {kind}"
-
-
-def garbage(completion: raw.Completion) -> str | None:
-    """What no healthy engine writes after any prompt, or None."""
-    if not all(math.isfinite(value) for value in completion.logprobs):
-        return f"log probabilities that are no numbers: {shorten(str(completion.logprobs))}"
-    run = longest_run(completion.text)
-    return f"a run of {run} equal characters in {shorten(completion.text)!r}" if run >= _MAX_RUN else None
-
-
-def longest_run(text: str) -> int:
-    """The length of the longest run of one character that is no white space."""
-    return max((sum(1 for _ in run) for char, run in itertools.groupby(text) if not char.isspace()), default=0)
-
-
-def unstable(first: raw.Completion, second: raw.Completion) -> bool:
-    """The same prompt had two first tokens, and they were no tie."""
-    if first.tokens[:1] == second.tokens[:1]:
-        return False
-    if not (first.tokens and second.tokens and first.top and second.top):
-        return True
-    best, other = first.tokens[0], second.tokens[0]
-    return any(
-        abs(top[0].get(best, -math.inf) - top[0].get(other, -math.inf)) > _TIE for top in (first.top, second.top)
-    )
 
 
 def ranges(numbers: Iterable[int]) -> str:

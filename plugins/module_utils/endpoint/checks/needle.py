@@ -42,6 +42,8 @@ _MEMBERS: dict[str, type] = {
 # Enough words for their mean number of tokens; a prompt made by it may be this much longer than asked.
 _SAMPLE_WORDS = 400
 _TOLERANCE = 1.03
+# An engine that hangs on long prompts would be waited for at every one.
+_TIMEOUTS = 3
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,16 @@ def run(context: Context) -> Check:
         return Check("needle", NOT_RUN, evidence=["usage.prompt_tokens is missing, so no prompt's length can be known"])
     search = _Search(context, probe, tokens_per_word)
     for length, depth in places:
-        search.look(length, depth)
+        try:
+            search.look(length, depth)
+        except EndpointError as error:
+            if error.kind != failure.TIME_IS_UP or not search.lost:
+                raise
+            notes.append(f"not asked from {length} tokens, depth {depth:.0%} on: {error.message}")
+            break
+        if search.timeouts == _TIMEOUTS:
+            notes.append(f"given up, requests without an answer: {_TIMEOUTS}")
+            break
     status = FAIL if search.lost else INCONCLUSIVE if search.unclear else PASS if search.found else NOT_RUN
     hidden = len(search.lost) + len(search.unclear) + len(search.found)
     evidence = [*search.lost, *search.unclear, *search.found, *search.refused, *notes]
@@ -125,6 +136,7 @@ class _Search:
         self._context = context
         self._probe = probe
         self._tokens_per_word = tokens_per_word
+        self.timeouts = 0
         self.found: list[str] = []
         self.lost: list[str] = []
         self.unclear: list[str] = []
@@ -147,7 +159,8 @@ class _Search:
         except EndpointError as error:
             if not error.is_one_answer:
                 raise
-            too_long = error.kind == failure.REJECTED and "max_model_len" not in context.metrics
+            too_long = error.kind == failure.REJECTED and context.metrics.get("max_model_len") is None
+            self.timeouts += error.kind == failure.TIMEOUT
             (self.refused if too_long else self.lost).append(f"{where}: {error}")
             return
         counted = answer.prompt_tokens or length

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +12,9 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.check import Check, Context
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import length_sweep
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks.length_sweep import (
-    longest_run,
-    ranges,
-    unstable,
-)
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks.length_sweep import ranges
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.garbage import longest_run, unstable
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.raw import Completion
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from hypothesis import given
@@ -205,6 +203,55 @@ def test_an_engine_that_is_gone_ends_it(endpoint: Endpoint) -> None:
 
     with pytest.raises(EndpointError, match="503"):
         run(endpoint, Tokens(tamper=tamper))
+
+
+def test_an_engine_that_hangs_is_not_waited_for_at_every_length(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(length_sweep, "_TIMEOUTS", 1)
+
+    def tamper(_exchange: Exchange, prompt: Prompt, payload: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(1.5 if len(prompt.ids) > 60 else 0)
+        return payload
+
+    tokens = Tokens(tamper=tamper)
+    check = run(endpoint, tokens, request_timeout=1.0)
+    assert (check.status, check.value, check.threshold) == ("fail", 5, 10)
+    assert check.evidence[:2] == ["wrong at 64 tokens", "64 tokens: timeout: no answer within 1 s"]
+    assert check.evidence[-1] == "given up at 64 tokens, requests without an answer: 1"
+    assert len(tokens.prompts) == 9
+
+
+def test_time_that_is_up_hides_no_wrong_length(endpoint: Endpoint) -> None:
+    asked = prepared(endpoint, garbage_at(17))
+
+    def tamper(_exchange: Exchange, prompt: Prompt, payload: dict[str, Any]) -> dict[str, Any]:
+        if len(prompt.ids) == 31:
+            asked.deadline = 0.0
+        return payload
+
+    assert isinstance(endpoint.fault, Tokens)
+    endpoint.fault.tamper = tamper
+    check = length_sweep.run(asked)
+    assert (check.status, check.value, check.threshold) == ("fail", 4, 10)
+    assert check.evidence[-1] == "not asked from 64 tokens on: max_timeout is used up"
+    assert asked.metrics["longest_prompt_tokens"] == 31
+    with pytest.raises(EndpointError, match="time_is_up"):
+        length_sweep.run(asked)
+
+
+def test_a_context_that_is_not_told(endpoint: Endpoint) -> None:
+    def tamper(exchange: Exchange, prompt: Prompt, payload: dict[str, Any]) -> dict[str, Any] | None:
+        if len(prompt.ids) <= 128:
+            return payload
+        exchange.send(400, '{"error": {"message": "maximum context length is 128 tokens"}}')
+        return None
+
+    check = run(endpoint, Tokens(tamper=tamper), metrics={})
+    assert (check.status, check.value, check.threshold) == ("pass", 7, 10)
+    assert check.evidence[-1] == "left out from 129 tokens on: HTTP 400: maximum context length is 128 tokens"
+    check = run(endpoint, Tokens(tamper=tamper))
+    assert (check.status, check.value, check.threshold) == ("fail", 7, 10)
 
 
 @given(st.text(alphabet="ab \n", max_size=40))

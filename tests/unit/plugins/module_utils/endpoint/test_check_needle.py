@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -137,6 +138,38 @@ def test_a_server_that_fails_on_long_prompts(endpoint: Endpoint) -> None:
     assert (check.status, check.value, check.threshold) == ("fail", 3, 6)
     with pytest.raises(EndpointError, match="503"):
         run(endpoint, lambda e: (len(e.prompt.split()) > 1500 and e.send(503, "")) or reader(e))
+
+
+def test_an_engine_that_hangs_is_not_waited_for_at_every_needle(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needle, "_TIMEOUTS", 1)
+    reader = Reader()
+
+    def fault(exchange: Exchange) -> bool:
+        time.sleep(1.5 if len(exchange.prompt.split()) > 500 else 0)
+        return reader(exchange)
+
+    check = run(endpoint, fault, request_timeout=1.0)
+    assert (check.status, check.value, check.threshold) == ("fail", 0, 1)
+    assert check.evidence[-1] == "given up, requests without an answer: 1"
+
+
+def test_time_that_is_up_hides_no_lost_needle(endpoint: Endpoint) -> None:
+    reader = Reader(0.3, 0.7)
+    asked = prepared(endpoint, None)
+
+    def fault(exchange: Exchange) -> bool:
+        if len(reader.bodies) == 2:
+            asked.deadline = 0.0
+        return reader(exchange)
+
+    endpoint.fault = fault
+    check = needle.run(asked)
+    assert (check.status, check.value, check.threshold) == ("fail", 1, 2)
+    assert check.evidence[-1] == "not asked from 1000 tokens, depth 90% on: max_timeout is used up"
+    with pytest.raises(EndpointError, match="time_is_up"):
+        needle.run(asked)
 
 
 def test_a_server_that_counts_no_tokens(endpoint: Endpoint) -> None:
