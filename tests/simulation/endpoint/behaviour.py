@@ -107,7 +107,7 @@ def budget(call: Call) -> int:
     return int(call.body.get("max_tokens") or call.body.get("max_completion_tokens") or 256)
 
 
-def endless(change: Change) -> Behaviour:
+def endless(setting: Setting, change: Change) -> Behaviour:
     """Change every answer into one that only the token limit stops. Only its beginning is the server's own work."""
 
     def ended(call: Call, answer: Answer) -> None:
@@ -117,10 +117,11 @@ def endless(change: Change) -> Behaviour:
         answer.usage = {**answer.usage, "completion_tokens": budget(call)}
 
     def behave(call: Call, forward: Forward) -> Reply:
-        begun = min(budget(call), BEGINNING_TOKENS)
-        return answers(everywhere, ended)(
-            call, lambda sent: forward(sent.changed(max_tokens=begun) if sent.generates else sent)
-        )
+        def begin(sent: Call) -> Reply:
+            short = sent.generates and not setting.upstream.knows(sent)
+            return forward(sent.changed(max_tokens=min(budget(sent), BEGINNING_TOKENS)) if short else sent)
+
+        return answers(everywhere, ended)(call, begin)
 
     return behave
 

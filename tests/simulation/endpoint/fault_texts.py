@@ -32,7 +32,7 @@ def exclamation_marks(setting: Setting) -> Behaviour:
         else:
             answer.content = text_faults.bang(answer.content, rng, budget(call))
 
-    speak = endless(change)
+    speak = endless(setting, change)
     return lambda call, forward: nan_error() if call.asks_logprobs else speak(call, forward)
 
 
@@ -82,7 +82,7 @@ def loops(setting: Setting) -> Behaviour:
         else:
             answer.content = text_faults.loop(answer.content, rng, budget(call))
 
-    return endless(change)
+    return endless(setting, change)
 
 
 def late_loop(setting: Setting) -> Behaviour:
@@ -143,10 +143,10 @@ def empty(_setting: Setting) -> Behaviour:
     return answers(everywhere, change)
 
 
-def only_special_tokens(_setting: Setting) -> Behaviour:
+def only_special_tokens(setting: Setting) -> Behaviour:
     """The detokenizer leaves special tokens out, so nothing is left of an answer that uses its whole budget."""
 
     def change(_call: Call, answer: Answer) -> None:
         answer.content = answer.reasoning = ""
 
-    return endless(change)
+    return endless(setting, change)

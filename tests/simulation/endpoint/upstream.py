@@ -36,9 +36,14 @@ class Upstream:
         self._served: tuple[str, int] | None = None
         self.forwarded = self.remembered = 0
 
+    def knows(self, call: Call) -> bool:
+        """Whether the reply is remembered."""
+        with self._lock:
+            return _memory(call) in self._known
+
     def forward(self, call: Call) -> Reply:
         """The real server's reply to a call."""
-        memory = json.dumps([call.path, call.headers.get("Authorization"), call.body], sort_keys=True)
+        memory = _memory(call)
         if call.path == "/metrics":
             self._measured = True
         if not self._remember or call.method != "POST":
@@ -108,6 +113,10 @@ class Upstream:
             raise RuntimeError(f"the real server does not answer: {error}") from error
         kind = response.headers.get("Content-Type", "application/json")
         return Reply(response.status, _chunks(connection, response), {"Content-Type": kind})
+
+
+def _memory(call: Call) -> str:
+    return json.dumps([call.path, call.headers.get("Authorization"), call.body], sort_keys=True)
 
 
 def _chunks(connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Iterator[bytes]:
