@@ -153,7 +153,7 @@ def read_stream(timed: Iterable[tuple[float, str]]) -> Answer:
             break
         try:
             payload = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter for thousands of open brackets
             raise EndpointError(failure.STREAM_ERROR, f"an event is not JSON: {data[:200]!r}") from error
         if isinstance(payload, dict) and payload.get("error"):
             raise EndpointError(failure.STREAM_ERROR, error_text(data))

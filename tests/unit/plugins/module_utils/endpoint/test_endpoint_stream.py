@@ -72,6 +72,7 @@ def test_stream_is_put_together() -> None:
         ([event({"content": "x"}), "[DONE]"], failure.STREAM_TRUNCATED, "finish_reason"),
         ([event({"content": "x"}, "stop")], failure.STREAM_TRUNCATED, "DONE"),
         (["{"], failure.STREAM_ERROR, "not JSON"),
+        (["[" * 200_000], failure.STREAM_ERROR, "not JSON"),
     ],
 )
 def test_failures_inside_a_stream(data: list[str], kind: str, said: str) -> None:
