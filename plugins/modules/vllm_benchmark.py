@@ -15,6 +15,8 @@ description:
     the speed of wrong text is not taken for a speed.
   - The names of the results are those of vLLM's own benchmark, which measures instead with O(tool=vllm_bench).
   - The task fails when nothing was measured. Nothing is changed, but the endpoint is put under load.
+  - With O(soak), mixed traffic follows for minutes, and then the same measurement again - it shows whether requests
+    fail, answers become wrong, memory grows or the service becomes slower.
 extends_documentation_fragment:
   - blackwell.serving.attributes
 attributes:
@@ -94,6 +96,51 @@ options:
     type: str
     choices: [builtin, vllm_bench]
     default: builtin
+  soak:
+    description:
+      - Traffic after the measurement - short questions, streamed counting, long prompts that nobody sent before, and
+        streams that are hung up on, at the same time and in random order. Afterwards the speed is measured again.
+      - The task fails when a limit is exceeded, with RV(soak) in its result. Run long soaks with C(async).
+    type: dict
+    suboptions:
+      minutes:
+        description: Minutes of traffic, above 0 and at most 1440.
+        type: float
+        required: true
+      concurrency:
+        description: Requests at the same time.
+        type: int
+        default: 4
+      long_prompt_words:
+        description:
+          - Words of the longest prompt, at least 20. Where the context is known, it is at most an eighth of its tokens.
+        type: int
+        default: 2000
+      max_failures:
+        description: Requests that may fail, and answers that may be wrong.
+        type: int
+        default: 0
+      max_memory_growth:
+        description:
+          - Largest growth as a share, of the service's own memory and of the memory in use on the cards, between the
+            second quarter of the time and the last.
+        type: float
+        default: 0.05
+      min_speed_ratio:
+        description: Smallest RV(runs[].output_throughput) after the traffic as a share of that before.
+        type: float
+        default: 0.9
+  questions:
+    description:
+      - Questions with one right answer for O(soak), in the form of
+        O(blackwell.serving.vllm_healthcheck#module:questions), of whose sections only C(exact_set) is read. Those that
+        are answered rightly at rest are asked in the traffic.
+    type: raw
+  unit:
+    description:
+      - Unit of the service, whose control group's memory is watched in O(soak). Without it, the process that listens on
+        the port of this host is watched with its descendants.
+    type: str
   python:
     description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
     type: path
@@ -110,6 +157,23 @@ EXAMPLES = r"""
     concurrency: [1, 8]
     python: /opt/vllm/0.32.0/bin/python
   register: serving_speed
+
+- name: Measure with vLLM's own benchmark
+  blackwell.serving.vllm_benchmark:
+    base_url: http://127.0.0.1:8000
+    tool: vllm_bench
+    python: /opt/vllm/0.32.0/bin/python
+
+- name: Load the service for an hour
+  blackwell.serving.vllm_benchmark:
+    base_url: http://127.0.0.1:8000
+    unit: vllm-kimi
+    soak:
+      minutes: 60
+      concurrency: 8
+    python: /opt/vllm/0.32.0/bin/python
+  async: 5400
+  poll: 30
 """
 
 RETURN = r"""
@@ -167,6 +231,31 @@ notes:
   type: list
   elements: str
   returned: success
+soak:
+  description: What the traffic showed. Also in the result of a task that failed beyond its limits.
+  type: dict
+  returned: when O(soak) was given
+  contains:
+    seconds: {description: Seconds of traffic., type: float}
+    seed: {description: Where its random texts and order came from., type: int}
+    concurrency: {description: Requests at the same time., type: int}
+    requests: {description: "Requests by kind, and C(total).", type: dict}
+    failed_requests: {description: Requests that failed., type: int}
+    wrong_answers: {description: Answers that were wrong though right at rest., type: int}
+    evidence: {description: The first five of these in words., type: list, elements: str}
+    output_throughput: {description: Tokens per second of the completed requests., type: float}
+    questions: {description: Names of the questions that were asked., type: list, elements: str}
+    requests_left_running:
+      description: Requests that the engine still works on 10 s after the last; null when it does not tell.
+      type: int
+    speed: {description: "C(start) and C(end) in tokens per second, and C(ratio), by C(max_concurrency).", type: list}
+    speed_ratio: {description: The smallest ratio of these., type: float}
+    memory:
+      description:
+        - Of the service, C(start_bytes), C(settled_bytes) (second quarter), C(end_bytes) (last quarter), C(peak_bytes)
+          and C(growth) from settled to end as a share. Null where it could not be read.
+      type: dict
+    gpu_memory: {description: The same of the memory in use on all cards., type: dict}
 served_model:
   description: Name of the measured model.
   type: str
@@ -178,8 +267,9 @@ unknown_until:
 """
 
 import os
+import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -189,16 +279,26 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import 
     chat,
     client,
     counting,
+    memory,
+    probes,
+    questions,
+    soak,
+    traffic,
     verdict,
     vllm_bench,
     wire,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import ready
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
+from ansible_collections.blackwell.serving.plugins.module_utils.engine import commands, listener, systemd
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.gpu import nvidia_smi
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, respawn_into, unknown_until
 
 LIST_TIMEOUT_S = 30.0
+SMI_TIMEOUT_S = 20.0
+MAX_MINUTES = 1440
+SOAK_LIMITS = ("max_failures", "max_memory_growth", "min_speed_ratio")
 
 
 def measure(module: AnsibleModule) -> dict[str, Any]:
@@ -212,21 +312,27 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
         )
     if not 0 < params["min_success_rate"] <= 1:
         raise ServingError("min_success_rate must be above 0 and at most 1")
+    check_soak(params["soak"])
     if module.check_mode and params["python"] and not os.path.exists(params["python"]):
         return unknown_until("install", params["python"])
     if module.check_mode and not address.is_listening():
         return unknown_until("switch", params["base_url"])
+    asked = questions.load(probes.load(params["questions"] or {}).get("exact_set") or questions.DEFAULT)
     respawn_into(module, params["python"])
     if not client.HAS_REQUESTS:
         raise ServingError(missing_required_lib("requests"), remedy="Or name an interpreter that has it in python")
     verify = params["validate_certs"] and (params["ca_path"] or True)
-    model = served_model(client.Client(address, api_key=params["api_key"], verify=verify), params["model"])
+
+    def connect() -> client.Client:
+        return client.Client(address, api_key=params["api_key"], verify=verify)
+
+    served = served_model(connect(), params["model"])
     if module.check_mode:
         notes = ["check mode: nothing was measured"]
-        return {"runs": [], "stable": None, "notes": notes, "served_model": model}
+        return {"runs": [], "stable": None, "notes": notes, "served_model": served.model}
     thinking = False if params["thinking_parameter"] else None
     messages = [{"role": "user", "content": counting.PROMPT}]
-    request = chat.Request(model, messages, params["output_len"], thinking, params["thinking_parameter"])
+    request = chat.Request(served.model, messages, params["output_len"], thinking, params["thinking_parameter"])
     settings = benchmark.Settings(
         params["concurrency"],
         params["num_prompts"],
@@ -235,22 +341,76 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
         params["request_timeout"],
         params["min_success_rate"],
     )
-    if params["tool"] == "vllm_bench":
-        target = vllm_bench.Target(address.root, sys.executable, params["api_key"], verify)
-        result = vllm_bench.measure(target, request, settings, runner(module))
-    else:
 
-        def connect() -> wire.Connection:
-            return wire.Connection(address, api_key=params["api_key"], verify=verify)
+    def speed() -> dict[str, Any]:
+        if params["tool"] == "vllm_bench":
+            target = vllm_bench.Target(address.root, sys.executable, params["api_key"], verify)
+            return vllm_bench.measure(target, request, settings, runner(module))
+        return benchmark.measure(
+            lambda: wire.Connection(address, api_key=params["api_key"], verify=verify), request, settings
+        )
 
-        result = benchmark.measure(connect, request, settings)
-    return {**result, "served_model": model}
+    if params["soak"] is None:
+        return {**speed(), "served_model": served.model}
+    readers = soak.Readers(service_memory(module, address), card_memory(module))
+    usable = soak.usable_questions(connect(), request, asked, params["request_timeout"])
+    words = params["soak"]["long_prompt_words"]
+    if served.max_model_len:
+        words = max(20, min(words, served.max_model_len // 8))
+    plan = traffic.Plan(
+        60 * params["soak"]["minutes"], params["soak"]["concurrency"], params["request_timeout"], words, request, usable
+    )
+    start = speed()
+    found = soak.run(connect, plan, readers, start["runs"], lambda: speed()["runs"], random.getrandbits(32))
+    result = {**start, "served_model": served.model, "soak": found}
+    limits = soak.Limits(**{name: params["soak"][name] for name in SOAK_LIMITS})
+    if said := soak.judge(found, limits):
+        raise ServingError("the soak failed", where=address.root, why="; ".join(said), facts=result)
+    return result
 
 
-def served_model(session: client.Client, wanted: str | None) -> str:
+def service_memory(module: AnsibleModule, address: addresses.Address) -> Callable[[], int] | None:
+    """The memory of the unit, else of the processes behind the port of this host; None where neither can be told."""
+    unit = module.params["unit"]
+    if unit:
+        run = commands.bounded(module.run_command)
+        name = systemd.full_name(unit)
+        code, out, err = run(["systemctl", "show", "--property=ControlGroup", "--value", "--", name])
+        if code != 0 or not out.strip():
+            raise ServingError(
+                "the unit has no control group", where=name, why=err.strip() or "it does not run", remedy="Start it"
+            )
+        return memory.of_control_group(out.strip())
+    found = listener.find(address.port) if address.is_local else None
+    return memory.of_processes(found.pid) if found and found.pid else None
+
+
+def card_memory(module: AnsibleModule) -> Callable[[], int] | None:
+    """The memory in use on all cards; None on a host without nvidia-smi."""
+    if not module.get_bin_path("nvidia-smi"):
+        return None
+    tool = nvidia_smi.NvidiaSmi(nvidia_smi.bounded(module.run_command), SMI_TIMEOUT_S)
+
+    def read() -> int:
+        rows = tool.cards(("index", "memory.used")).rows
+        return sum(row["memory.used"].bytes or 0 for row in rows)
+
+    return read
+
+
+def check_soak(options: dict[str, Any] | None) -> None:
+    if options is None:
+        return
+    if not 0 < options["minutes"] <= MAX_MINUTES:
+        raise ServingError(f"soak.minutes must be above 0 and at most {MAX_MINUTES}")
+    if options["concurrency"] < 1 or options["long_prompt_words"] < 20 or options["max_failures"] < 0:
+        raise ServingError("soak.concurrency must be at least 1, long_prompt_words 20, max_failures 0")
+
+
+def served_model(session: client.Client, wanted: str | None) -> ready.Served:
     try:
         served = ready.served_models(session.get_json(ready.MODELS_PATH, timeout=LIST_TIMEOUT_S))
-        return ready.choose(served, wanted).model
+        return ready.choose(served, wanted)
     except EndpointError as error:
         raise ServingError(
             "the endpoint cannot be measured",
@@ -285,6 +445,19 @@ def main() -> None:
             "min_success_rate": {"type": "float", "default": 1.0},
             "thinking_parameter": {"type": "str", "default": "thinking"},
             "tool": {"type": "str", "choices": ["builtin", "vllm_bench"], "default": "builtin"},
+            "soak": {
+                "type": "dict",
+                "options": {
+                    "minutes": {"type": "float", "required": True},
+                    "concurrency": {"type": "int", "default": 4},
+                    "long_prompt_words": {"type": "int", "default": 2000},
+                    "max_failures": {"type": "int", "default": 0},
+                    "max_memory_growth": {"type": "float", "default": 0.05},
+                    "min_speed_ratio": {"type": "float", "default": 0.9},
+                },
+            },
+            "questions": {"type": "raw"},
+            "unit": {"type": "str"},
             "python": {"type": "path"},
         },
         supports_check_mode=True,

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from simulation.endpoint.server import Endpoint
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import memory
+from simulation.endpoint.server import QUESTIONS, Endpoint
 
 RunModule = Callable[..., dict[str, Any]]
 
@@ -79,3 +81,66 @@ def test_vllm_bench_needs_vllm_and_keeps_the_key(run_module: RunModule, endpoint
     assert result["failed"] is True
     assert "No module named 'vllm'" in result["msg"]
     assert "sk-canary" not in str(result)
+
+
+SOAK = {"minutes": 0.01, "concurrency": 2, "min_speed_ratio": 0}
+
+
+def test_soak_passes_between_two_measurements(run_module: RunModule, endpoint: Endpoint) -> None:
+    options = {"base_url": endpoint.url, "repetitions": 1, "soak": SOAK, "questions": QUESTIONS}
+    result = run_module("vllm_benchmark", options)
+    assert (result["changed"], result["served_model"], len(result["runs"])) == (False, "kimi", 1)
+    assert result["soak"]["requests"]["total"] > 0
+    assert result["soak"]["failed_requests"] == 0
+    # the endpoint is a thread of this very process
+    assert result["soak"]["memory"]["start_bytes"] > 1 << 20
+    assert "soak" not in run_module("vllm_benchmark", {**options, "soak": None})
+
+
+def test_soak_beyond_its_limits_fails_with_what_it_showed(run_module: RunModule, endpoint: Endpoint) -> None:
+    endpoint.fault = lambda exchange: "occur most often" in exchange.prompt and exchange.send(500, "{}")
+    options = {"base_url": endpoint.url, "repetitions": 1, "soak": SOAK, "questions": QUESTIONS}
+    result = run_module("vllm_benchmark", options)
+    assert result["failed"] is True
+    assert "the soak failed" in result["msg"]
+    assert "requests failed (first: long: server_error: HTTP 500" in result["msg"]
+    assert result["soak"]["failed_requests"] > 0
+    assert result["runs"][0]["correct"] is True
+    assert run_module("vllm_benchmark", {**options, "soak": {**SOAK, "max_failures": 10_000}})["changed"] is False
+
+
+def test_soak_watches_the_unit_and_the_cards(
+    run_module: RunModule, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group" / "memory.stat").write_text("anon 1000\nshmem 24\n")
+    program(tmp_path / "systemctl", "echo /group")
+    program(tmp_path / "nvidia-smi", "echo '0, 100 MiB'; echo '1, 200 MiB'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(memory.of_control_group, "__kwdefaults__", {"cgroups": tmp_path})
+    options = {"base_url": endpoint.url, "repetitions": 1, "soak": SOAK, "questions": QUESTIONS, "unit": "kimi"}
+    found = run_module("vllm_benchmark", options)["soak"]
+    assert (found["memory"]["end_bytes"], found["gpu_memory"]["end_bytes"]) == (1024, 300 << 20)
+    program(tmp_path / "systemctl", "echo; echo 'not running' >&2")
+    assert "the unit has no control group" in run_module("vllm_benchmark", options)["msg"]
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("soak", "said"),
+    [
+        ({"minutes": 0}, "above 0"),
+        ({"minutes": 2000}, "at most 1440"),
+        ({"minutes": 1, "concurrency": 0}, "at least 1"),
+        ({"concurrency": 1}, "missing required arguments: minutes"),
+    ],
+)
+def test_bad_soak(run_module: RunModule, endpoint: Endpoint, soak: dict[str, object], said: str) -> None:
+    result = run_module("vllm_benchmark", {"base_url": endpoint.url, "soak": soak})
+    assert result["failed"] is True
+    assert said in result["msg"]
+    assert endpoint.seen == []
