@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +148,7 @@ def examine(
             Client(address.parse(proxy.url), api_key=key),
             sections["exact_set"],
             sections,
-            random.Random(seed),
+            seed,
             request_timeout=fault.request_s if fault else 120.0,
             deadline=time.monotonic() + 600,
         )
