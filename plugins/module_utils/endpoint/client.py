@@ -121,7 +121,8 @@ def _translated(timeout: float, deadline: float) -> Iterator[None]:
             raise EndpointError(failure.TIMEOUT, f"no answer within {timeout:.0f} s") from error
         cause = _innermost(error)
         kind = failure.REFUSED if isinstance(cause, ConnectionRefusedError) else failure.UNREACHABLE
-        raise EndpointError(kind, str(cause) or type(cause).__name__) from error
+        # one line: a server of another protocol is quoted with its own line ends
+        raise EndpointError(kind, " ".join(str(cause).split())[:400] or type(cause).__name__) from error
 
 
 def _innermost(error: BaseException) -> BaseException:
