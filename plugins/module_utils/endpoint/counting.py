@@ -12,42 +12,51 @@ import re
 LAST = 50
 PROMPT = f"Count from 1 to {LAST}."
 MAX_TOKENS = 512
+_NUMBER = re.compile(r"\d+")
 
 
 def is_right(text: str, *, last: int = LAST, cut: bool = False) -> bool:
     """Whether the text counts from 1 to `last` without a gap.
 
-    Numbers before or after the row may only repeat its ends ("Here is 1 to 50: ..."). With `cut` (the token limit
-    ended the answer) the row may stop anywhere, and its last number may be half written.
+    Words before or after the row may name its ends ("Here is 1 to 50: ..."). With `cut` (the token limit ended the
+    answer) the row may stop anywhere, and its last number may be half written.
     """
-    numbers = re.findall(r"\d+", text)
+    found = list(_NUMBER.finditer(text))
+    numbers = [match[0] for match in found]
     row = [str(number) for number in range(1, last + 1)]
-    if any(number not in row for number in numbers):
-        return False
     starts = _starts(numbers)
     if len(starts) != 1:
         return False
-    before, rest = numbers[: starts[0]], numbers[starts[0] :]
-    if any(number not in ("1", str(last)) for number in before):
+    begin = starts[0]
+    end = begin + last
+    if any(number not in ("1", str(last)) for number in numbers[:begin] + numbers[end:]):
         return False
-    if rest[:last] == row:
-        return all(number in ("1", str(last)) for number in rest[last:])
-    if not cut or len(rest) > last:
+    if begin and _is_doubled(text, found[begin - 1], found[begin]):
         return False
-    *whole, end = rest
-    return whole == row[: len(whole)] and row[len(whole)].startswith(end)
+    if numbers[begin:end] == row:
+        return len(numbers) == end or not _is_doubled(text, found[end - 1], found[end])
+    *whole, half = numbers[begin:]
+    return cut and len(whole) < last and whole == row[: len(whole)] and row[len(whole)].startswith(half)
 
 
 def first_slip(text: str, *, last: int = LAST) -> str | None:
     """Where the row leaves its order ("after 37 comes 39"), or None where it does not or there is no row."""
-    numbers = re.findall(r"\d+", text)
+    numbers = _NUMBER.findall(text)
     for start in _starts(numbers)[:1]:
         for expected, number in enumerate(numbers[start : start + last], start=1):
             if number != str(expected):
                 return f"after {expected - 1} comes {number}"
         if (length := len(numbers) - start) < last:
             return f"it ends at {length}"
+        if length > last:
+            return f"after {last} comes {numbers[start + last]}"
     return None
+
+
+def _is_doubled(text: str, one: re.Match[str], other: re.Match[str]) -> bool:
+    """One number said twice in a row ("49 50 50"), rather than once more in a remark about the row."""
+    between = text[one.end() : other.start()]
+    return one[0] == other[0] and not any(character.isalpha() or character == ":" for character in between)
 
 
 def _starts(numbers: list[str]) -> list[int]:

@@ -45,6 +45,8 @@ def test_prompt_and_end_come_from_the_section(run_check: Run) -> None:
         (" ".join([*row(37), "39", "40"]), "stop", "fail", "after 37 comes 39"),
         (" ".join([*row(44), "44", *row(50)[44:]]), "stop", "fail", "after 44 comes 44"),
         (" ".join(row(20)), "stop", "fail", "it ends at 20"),
+        (" ".join([*row(50), "50"]), "stop", "fail", "after 50 comes 50"),
+        (" ".join(["1", *row(50)]), "stop", "fail", "content: '1 1 2"),
         (" ".join(row(20)), "length", "inconclusive", "max_tokens 512 ended it"),
         ("Sis J4", "stop", "fail", "content: 'Sis J4'"),
         ("", "stop", "fail", "nothing at all"),
@@ -55,6 +57,11 @@ def test_wrong_rows(run_check: Run, text: str, finish: str, status: str, said: s
     assert (check.status, check.value) == (status, False)
     assert said in check.evidence[0]
     assert "count_tokens_per_s" not in context.metrics
+
+
+@pytest.mark.parametrize("text", ["**Numbers 1 to 50**\n\n{}", "{}\n\n(1 to 50)", "From 1:\n{} That was 50."])
+def test_remarks_may_name_the_ends(text: str) -> None:
+    assert counting.is_right(text.format(" ".join(row(50))))
 
 
 @given(st.integers(3, 300), st.data())
