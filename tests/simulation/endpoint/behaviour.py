@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from . import text_faults, wire
 from .proxy import Behaviour, Forward
@@ -47,8 +48,8 @@ class Setting:
 class Fault:
     """case: the row of published failures, or the numbered case, that it comes from.
 
-    finds: the checks that must find it. warmup_s, request_s: the limits of an examination, where the defaults would
-    make the matrix wait for nothing.
+    finds: the checks that must find it. warmup_s, request_s, sections: the limits of an examination and members of its
+    questions, where the usual ones would make the matrix wait for nothing.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Fault:
     make: Callable[[Setting], Behaviour]
     warmup_s: float = 60.0
     request_s: float = 60.0
+    sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def everywhere(call: Call) -> bool:

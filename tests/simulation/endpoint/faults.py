@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import fault_channels as channels
 from . import fault_crowd as crowd
 from . import fault_prompts as prompts
@@ -19,7 +21,7 @@ from .proxy import Behaviour
 _SHORT_S = 2.0
 
 
-def _fault(name: str, case: str, does: str, finds: str, make: object, **limits: float) -> Fault:
+def _fault(name: str, case: str, does: str, finds: str, make: object, **limits: Any) -> Fault:
     assert callable(make)
 
     def build(setting: Setting) -> Behaviour:
@@ -35,16 +37,47 @@ FAULTS: tuple[Fault, ...] = (
         "hang", "vllm#36451", "no generation answers, /health says 200", "ready", transport.hangs, warmup_s=_SHORT_S
     ),
     _fault("503", "kserve#6259", "503 to every generation, /v1/models answers", "ready", transport.unavailable),
-    _fault("wrong model", "MINE trap 112", "another id in /v1/models", "ready", transport.wrong_model),
-    _fault("shorter context", "MINE trap 112", "max_model_len less than asked", "ready", transport.shorter_context),
-    _fault("redirect", "reverse proxies", "generation is redirected to another origin", "ready", transport.redirect),
-    _fault("empty answers", "MINE trap 12", "tokens counted, nothing said", "ready", texts.empty),
-    _fault("only special tokens", "vllm#42580", "whole budget, nothing rendered", "ready", texts.only_special_tokens),
-    _fault("slow first token", "vllm#39863", "right answers that begin late", "latency", transport.slow_first_token),
     _fault(
-        "error in stream", "vllm 200 streams", "an error object in a 200 stream", "channels", transport.error_in_stream
+        "wrong model", "model-serving-minefield, trap 112", "another id in /v1/models", "ready", transport.wrong_model
     ),
-    _fault("cut stream", "vllm 200 streams", "a stream ends without [DONE]", "channels", transport.cut_stream),
+    _fault(
+        "shorter context",
+        "model-serving-minefield, trap 112",
+        "max_model_len less than asked",
+        "ready",
+        transport.shorter_context,
+    ),
+    _fault(
+        "redirect",
+        "a reverse proxy in between",
+        "generation is redirected to another origin",
+        "ready",
+        transport.redirect,
+    ),
+    _fault("empty answers", "model-serving-minefield, trap 12", "tokens counted, nothing said", "ready", texts.empty),
+    _fault("only special tokens", "vllm#42580", "whole budget, nothing rendered", "ready", texts.only_special_tokens),
+    _fault(
+        "slow first token",
+        "vllm#39863",
+        "right answers that begin late",
+        "latency",
+        transport.slow_first_token,
+        sections={"latency": {"max_ttft_s": 1.5}},
+    ),
+    _fault(
+        "error in stream",
+        "an error after the status was sent",
+        "an error object in a 200 stream",
+        "channels",
+        transport.error_in_stream,
+    ),
+    _fault(
+        "cut stream",
+        "an error after the status was sent",
+        "a stream ends without [DONE]",
+        "channels",
+        transport.cut_stream,
+    ),
     # NaN
     _fault(
         "exclamation marks",
@@ -73,11 +106,17 @@ FAULTS: tuple[Fault, ...] = (
         "exact_set",
         texts.wrong_after_thinking,
     ),
-    _fault("miscounts", "MINE trap 52", "late numbers are left out or doubled", "count", texts.miscounts),
+    _fault(
+        "miscounts",
+        "model-serving-minefield, trap 52",
+        "late numbers are left out or doubled",
+        "count",
+        texts.miscounts,
+    ),
     # Prompts
     _fault(
         "garbage above N",
-        "deepseek-v4.1-flash-4x-rtx-pro-6000#1",
+        "0xSero/deepseek-v4.1-flash-4x-rtx-pro-6000#1",
         "right up to N prompt tokens",
         "length_sweep",
         prompts.garbage_above,
@@ -93,7 +132,7 @@ FAULTS: tuple[Fault, ...] = (
     _fault("forgets turns", "ktransformers#1579", "earlier turns are not read", "multi_turn", prompts.forgets_turns),
     _fault(
         "forgets the middle",
-        "ik_llama.cpp#1298",
+        "ikawrakow/ik_llama.cpp#1298",
         "the middle of long prompts is not read",
         "needle",
         prompts.forgets_middle,
@@ -121,7 +160,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _fault(
         "truncated arguments",
-        "C116, C117",
+        "K2-Vendor-Verifier, schema accuracy",
         "arguments of a call end anywhere",
         "tool_calls",
         channels.truncated_arguments,

@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, battery
+import yaml
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, battery, probes
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.check import Context
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import read_sections
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.client import Client
@@ -25,6 +27,7 @@ from .upstream import Upstream
 
 MARKS = {"pass": ".", "fail": "X", "inconclusive": "?", "not_run": "-"}
 CLEAN = "no fault"
+QUESTIONS = Path(__file__).parents[1] / "model" / "questions.yml"
 # A text-only model has no eyes; everything else must be proven.
 ALLOWED_NOT_RUN = ("vision",)
 
@@ -105,14 +108,18 @@ def matrix(
     url: str,
     key: str | None,
     seed: int,
-    questions: Mapping[str, Any],
+    questions: Mapping[str, Any] | None = None,
     *,
     faults: Sequence[Fault] = FAULTS,
     remember: bool = True,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> Table:
-    """The table of a real server at `url`; every text, place and threshold follows from the seed."""
+    """The table of a real server at `url`; every text, place and threshold follows from the seed.
+
+    Without questions it is asked those of the tiny Kimi. With `remember` the real server is asked the same once.
+    """
     began = time.monotonic()
+    questions = tiny_kimi() if questions is None else questions
     upstream = Upstream(url, key, remember=remember)
     rows = []
     with Endpoint().running() as elsewhere:
@@ -126,6 +133,11 @@ def matrix(
     return Table(seed, names, rows, time.monotonic() - began, upstream.forwarded, upstream.remembered)
 
 
+def tiny_kimi() -> dict[str, Any]:
+    """The questions of the tiny Kimi, by section."""
+    return probes.load(yaml.safe_load(QUESTIONS.read_text(encoding="utf-8")))
+
+
 def examine(
     upstream: Upstream,
     key: str | None,
@@ -136,14 +148,17 @@ def examine(
 ) -> Row:
     """One examination, through a proxy with this fault or none."""
     began = time.monotonic()
+    limits = fault.sections if fault else {}
+    sections = read_sections(
+        {**questions, **{name: {**questions.get(name, {}), **new} for name, new in limits.items()}}
+    )
     behaviour: Behaviour = honest
     if fault:
-        slow_s = read_sections(questions)["latency"].max_ttft_s
+        slow_s = sections["latency"].max_ttft_s
         setting = Setting(f"{seed} {fault.name}", upstream, elsewhere.url, slow_s)
         behaviour = fault.make(setting)
     before = len(elsewhere.seen)
     with Proxy(upstream, CacheBooks(upstream, behaviour)).running() as proxy:
-        sections = read_sections(questions)
         context = Context(
             Client(address.parse(proxy.url), api_key=key),
             sections["exact_set"],

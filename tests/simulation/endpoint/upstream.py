@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,14 +53,21 @@ class Upstream:
             self._measured = self._measured and not call.generates
         if known is None:
             reply = self._send(call)
-            known = reply.status, reply.read(), reply.headers
-            if reply.status == 200:
-                with self._lock:
-                    self._known[memory] = known
-        else:
-            with self._lock:
-                self.remembered += 1
+            reply.chunks = self._recorded(memory, reply, reply.chunks)
+            return reply
+        with self._lock:
+            self.remembered += 1
         return Reply(known[0], [known[1]], dict(known[2]))
+
+    def _recorded(self, memory: str, reply: Reply, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks as they come; what came to its end is remembered."""
+        seen = []
+        for chunk in chunks:
+            seen.append(chunk)
+            yield chunk
+        if reply.status == 200:
+            with self._lock:
+                self._known[memory] = (reply.status, b"".join(seen), reply.headers)
 
     def served(self) -> tuple[str, int]:
         """The name of the first served model, and its context length in tokens."""
