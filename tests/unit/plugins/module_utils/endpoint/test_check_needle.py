@@ -136,6 +136,9 @@ def test_a_server_that_fails_on_long_prompts(endpoint: Endpoint) -> None:
     reader = Reader()
     check = run(endpoint, lambda e: (len(e.prompt.split()) > 1500 and e.send(500, "{}")) or reader(e))
     assert (check.status, check.value, check.threshold) == ("fail", 3, 6)
+    blind = Reader(0.05, 0.95)
+    with pytest.raises(EndpointError, match="503"):
+        run(endpoint, lambda e: (len(e.prompt.split()) > 1500 and e.send(503, "")) or blind(e))
     with pytest.raises(EndpointError, match="503"):
         run(endpoint, lambda e: (len(e.prompt.split()) > 1500 and e.send(503, "")) or reader(e))
 

@@ -127,9 +127,12 @@ def test_hits_of_others_are_not_ours(endpoint: Endpoint, others: int, status: st
     assert run(endpoint, tokens).status == status
 
 
-def test_counters_that_stand_still(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("counters", [(5, 6), (5, None), (None, 6)])
+def test_counters_that_stand_still(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, counters: tuple[int | None, int | None]
+) -> None:
     monkeypatch.setattr(prefix_cache, "_COUNTER_WAIT_S", 0.0)
-    monkeypatch.setattr(metrics, "counters", lambda _text: metrics.Counters(5, 6))
+    monkeypatch.setattr(metrics, "counters", lambda _text: metrics.Counters(*counters))
     check = run(endpoint, Tokens())
     assert check.status == "not_run"
     assert "cannot be told" in check.evidence[0]
@@ -156,6 +159,12 @@ def test_a_prompt_that_does_not_fit(endpoint: Endpoint, prompt_tokens: int, said
     check = run(endpoint, Tokens(), prompt_tokens=prompt_tokens)
     assert check.status == "not_run"
     assert said in check.evidence[0]
+
+
+@pytest.mark.parametrize(("max_model_len", "status"), [(632, "pass"), (631, "not_run")])
+def test_a_prompt_that_just_fits(endpoint: Endpoint, max_model_len: int, status: str) -> None:
+    endpoint.max_model_len = max_model_len
+    assert run(endpoint, Tokens()).status == status
 
 
 def test_an_engine_that_is_gone_ends_it(endpoint: Endpoint) -> None:

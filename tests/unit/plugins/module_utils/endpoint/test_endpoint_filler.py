@@ -37,6 +37,7 @@ def test_prompts_have_exactly_so_many_tokens(seed: int, tokens: int) -> None:
     found = frame(seed=seed)
     prompt = found.prompt(tokens, random.Random(seed))
     assert len(prompt) == tokens
+    assert not {300, 301, 302, 303, 304} & set(found.filler)
     end = [*(filler.JOIN + ASKED).encode(), 302, 303, 304]
     assert prompt[-len(end) :] == end[-tokens:]
     if tokens >= found.smallest:
