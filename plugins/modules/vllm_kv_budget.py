@@ -13,10 +13,10 @@ description:
   - Computes from a checkpoint's C(config.json) and the cards what vLLM will print as its KV cache size, which context
     length fits, and which one to serve.
   - Known are grouped-query attention (GQA), sliding windows, chunked attention, multi-head latent attention (MLA)
-    with and without an indexer for sparse attention (DSA) or linear layers (KDA), hybrids with GDN or Mamba states,
-    layers of different shapes (NAS), encoder-decoders, and pure states. Every other architecture is refused by name,
-    never read as something else; with O(available_kv_cache_bytes) and O(kv_bytes_per_token_per_gpu) its tokens can
-    still be computed.
+    with and without an indexer for sparse attention (DSA), a compressed history (DeepSeek-V4) or linear layers (KDA),
+    hybrids with GDN, Mamba or lightning states, layers of different shapes (NAS), encoder-decoders, and pure states.
+    Every other architecture is refused by name, never read as something else; with O(available_kv_cache_bytes) and
+    O(kv_bytes_per_token_per_gpu) its tokens can still be computed.
   - Needs either O(available_kv_cache_bytes), or O(weights_bytes) (or O(weights_bytes_per_gpu)) and O(gpus) (or
     O(gpu_memory_bytes)), from which it estimates what is left for the cache.
   - Fails, with everything it computed in the result, when the weights do not fit at O(tensor_parallel_size), when
@@ -76,9 +76,21 @@ options:
     description:
       - Value of C(--speculative-config).
       - The layers of an MTP head follow from the model's C(config.json); C(ngram) has none.
-      - A draft model (C(eagle), C(eagle3), C(draft_model)) is counted from C(draft_config), a key besides the engine's
-        own that holds the contents of its C(config.json); without it such a method is refused.
+      - A draft model (C(eagle), C(eagle3), C(draft_model)) is counted from the C(config.json) in the folder that
+        C(model) names. Where C(model) is the name of a repository, its contents are given as C(draft_config), a key
+        besides the engine's own; without either such a method is refused.
     type: dict
+  arguments:
+    description:
+      - Further arguments of the engine's command line, as the service will have them. What they say of the options
+        here takes precedence over those, as the last of two arguments does for the engine.
+      - Read are the parallel sizes, length, C(--max-num-seqs), C(--max-num-batched-tokens), C(--block-size),
+        C(--kv-cache-dtype), C(--kv-cache-memory-bytes), C(--gpu-memory-utilization), C(--attention-backend),
+        C(--mamba-cache-mode), C(--speculative-config), C(--hf-overrides), and the switches among the options with
+        C(--enable-prefix-caching). All others are passed over.
+    type: list
+    elements: str
+    default: []
   kv_cache_dtype:
     description:
       - Value of C(--kv-cache-dtype).
@@ -220,6 +232,12 @@ options:
       - Version of the engine, such as V(0.16.0rc2.dev313) or V(0.32.0). Decides defaults, what the printed token count
         means, and what is subtracted. Without it, the newest release that is known.
     type: str
+  site_packages:
+    description:
+      - Folder of the installed vLLM. How it settles the KV cache dtype V(auto) is then read in its own source, which is
+        not run; else it is known of the release.
+      - In check mode a folder that does not exist yet is passed over.
+    type: path
   compute_capability:
     description: Compute capability of the cards, such as V(12.0). Without it, that of O(gpus).
     type: str
@@ -277,7 +295,8 @@ RETURN = r"""
 family:
   description:
     - V(gqa), V(gqa+sliding), V(gqa+chunked), V(nas), V(mla), V(mla+dsa), V(mla+kda), V(gqa+gdn), V(gqa+mamba2),
-      V(gqa+mamba1), V(gqa+conv), V(state), V(encoder-decoder), or V(given) with O(kv_bytes_per_token_per_gpu).
+      V(gqa+mamba1), V(gqa+conv), V(gqa+lightning), V(mla+lightning), V(gqa+indexer), V(mla+compressed), V(state),
+      V(encoder-decoder), or V(given) with O(kv_bytes_per_token_per_gpu).
   returned: success
   type: str
 kv_cache:
@@ -316,8 +335,8 @@ kv_cache:
       contains:
         kind:
           description:
-            - V(full_attention), V(sliding_window), V(chunked_local_attention), V(mla), V(mla_indexer), V(mamba),
-              V(cross_attention) or V(given).
+            - V(full_attention), V(sliding_window), V(sliding_window_mla), V(chunked_local_attention), V(mla),
+              V(mla_indexer), V(mamba), V(cross_attention) or V(given).
           type: str
         layers:
           description: Number of layers.
@@ -470,14 +489,19 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.docum
     interpret,
     read_documents,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import ResolverRules
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.tensor_sizes import tensor_sizes
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.budget import compute_budget
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards import read_cards
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.engine_arguments import (
+    overridden,
+    read_arguments,
+)
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import Parallel
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.length import parse_length, parse_max_model_len
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.measured import Measured
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import EngineRelease, parse_release
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.request import BudgetRequest
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.weights import WeightParts, weight_parts
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
@@ -502,7 +526,6 @@ NAMED_ALIKE = (
     "max_num_seqs",
     "overhead_bytes_per_gpu",
     "round_to",
-    "speculative_config",
     "weights_bytes_per_gpu",
 )
 
@@ -544,9 +567,9 @@ def parts_of_weights(params: dict[str, Any], config: Mapping[str, Any]) -> Weigh
     )
 
 
-def resolve_dtype(asked: str, contents: Contents, release: EngineRelease) -> tuple[str, str]:
+def resolve_dtype(asked: str, contents: Contents, rules: ResolverRules) -> tuple[str, str]:
     """(the dtype that the engine makes of --kv-cache-dtype, by what); "auto" is the model's own."""
-    resolution = interpret(contents, rules_for(None if release.assumed else str(release))).resolution
+    resolution = interpret(contents, rules).resolution
     if asked != "auto" and not resolution.overrides_flag:
         return asked, "as given, whatever the checkpoint says"
     if resolution.dtype == "auto":
@@ -558,17 +581,47 @@ def length_or_none(params: dict[str, Any], name: str) -> int | None:
     return None if params[name] in (None, "", "0") else parse_length(params[name], name)
 
 
+def options(module: AnsibleModule) -> dict[str, Any]:
+    """The options, with what the engine's further arguments say of them."""
+    return {**module.params, **read_arguments(module.params["arguments"])}
+
+
+def draft_missing(params: dict[str, Any]) -> Path | None:
+    """The config.json of a draft model's folder that is not there yet."""
+    speculative = params["speculative_config"] or {}
+    model = speculative.get("model")
+    if speculative.get("draft_config") or not isinstance(model, str) or not model.startswith("/"):
+        return None
+    path = Path(model, "config.json")
+    return None if path.is_file() else path
+
+
+def with_draft_config(speculative: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A draft model in a folder brings its own config.json."""
+    model = (speculative or {}).get("model")
+    if not speculative or speculative.get("draft_config") or not isinstance(model, str) or not model.startswith("/"):
+        return speculative
+    return {**speculative, "draft_config": read_documents(Path(model))["config.json"].value}
+
+
 def budget(module: AnsibleModule) -> dict[str, Any]:
     contents = read_contents(module)
-    params = module.params
     if contents is None:
-        return unknown_until("fetch", f"{params['path']}/config.json")
+        return unknown_until("fetch", f"{module.params['path']}/config.json")
+    params = options(module)
+    missing = draft_missing(params)
+    if missing is not None and module.check_mode:
+        return unknown_until("fetch", str(missing))
     release = parse_release(params["vllm_version"])
-    dtype, dtype_from = resolve_dtype(params["kv_cache_dtype"], contents, release)
+    rules = asked_rules(
+        None if release.assumed else params["vllm_version"], params["site_packages"], check_mode=module.check_mode
+    )
+    dtype, dtype_from = resolve_dtype(params["kv_cache_dtype"], contents, rules)
+    config = overridden(contents["config.json"], params.get("hf_overrides") or {})
     gpus = params["gpus"] or []
     return compute_budget(
         BudgetRequest(
-            config=contents["config.json"],
+            config=config,
             release=release,
             parallel=Parallel(
                 params["tensor_parallel_size"],
@@ -580,7 +633,7 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
             compute_capability=params["compute_capability"] or (gpus[0].get("compute_capability") if gpus else None),
             max_model_len=parse_max_model_len(params["max_model_len"]),
             weights_bytes=size_of_weights(params),
-            weight_parts=parts_of_weights(params, contents["config.json"]),
+            weight_parts=parts_of_weights(params, config),
             cards=read_cards(gpus, params["exclude_units"]) if gpus else (),
             measured=Measured(
                 **{key: value for key, value in (params["measured"] or {}).items() if key not in PRINTED_ONLY}
@@ -588,6 +641,7 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
             min_model_len=length_or_none(params, "min_model_len"),
             max_model_len_cap=length_or_none(params, "max_model_len_cap"),
             kv_cache_dtype=dtype,
+            speculative_config=with_draft_config(params["speculative_config"]),
             **{name: params[name] for name in NAMED_ALIKE},
         )
     )
@@ -605,6 +659,7 @@ def main() -> None:
             "decode_context_parallel_size": {"type": "int", "default": 1},
             "enable_expert_parallel": {"type": "bool", "default": False},
             "speculative_config": {"type": "dict"},
+            "arguments": {"type": "list", "elements": "str", "default": []},
             "kv_cache_dtype": {"type": "str", "default": "auto"},
             "kv_bytes_per_token_per_gpu": {"type": "int", "no_log": False},
             "block_size": {"type": "int"},
@@ -645,6 +700,7 @@ def main() -> None:
                 },
             },
             "vllm_version": {"type": "str"},
+            "site_packages": {"type": "path"},
             "compute_capability": {"type": "str"},
             "headroom": {"type": "float", "default": 0.25},
             "min_model_len": {"type": "str"},

@@ -39,7 +39,7 @@ with contextlib.redirect_stdout(sys.stderr):
     import torch
     import vllm
     import vllm.distributed.parallel_state as parallel_state
-    from transformers import AutoConfig, LlamaConfig
+    from transformers import AutoConfig, LlamaConfig, PretrainedConfig
     from vllm.config import VllmConfig, set_current_vllm_config
     from vllm.distributed.utils import get_pp_indices
     from vllm.engine.arg_utils import EngineArgs
@@ -49,9 +49,12 @@ with contextlib.redirect_stdout(sys.stderr):
     from vllm.platforms.interface import Platform
     from vllm.v1.attention.backend import AttentionBackend, AttentionMetadataBuilder, MultipleOf
     from vllm.v1.core.kv_cache_utils import get_kv_cache_capacity, get_kv_cache_configs
+    from vllm.v1.kv_cache_interface import SlidingWindowMLASpec
     from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
 
 STAND_INS = ("cuda", "cutlass", "deep_gemm", "flashinfer", "quack", "tilelang", "torchvision")
+# Model types whose configuration class the checkpoints bring themselves.
+WITHOUT_CLASS = ("bailing_hybrid", "minicpm", "minimax_m3")
 BATCHED_TOKENS = 8192
 
 
@@ -179,6 +182,8 @@ def prepare() -> None:
     keep_state_dtype()
     VllmConfig.max_concurrent_batches = property(lambda config: getattr(config, "batches", 1))
     AutoConfig.register("nemotron-nas", NemotronNas)
+    for name in WITHOUT_CLASS:
+        AutoConfig.register(name, type(name, (PretrainedConfig,), {"model_type": name}))
     torch.cuda.Stream = torch.cuda.Event = Kernel
     with contextlib.suppress(ImportError):
         from vllm.models.kimi_k3.nvidia import model as kimi_k3
@@ -227,7 +232,10 @@ def build(folder: str, point: dict[str, Any]) -> tuple[VllmConfig, dict[str, Any
             Platform._align_hybrid_block_size.__func__(Platform, config, Backend)
         if cache.mamba_block_size is None:
             cache.mamba_block_size = config.model_config.max_model_len
-        return config, get_kv_cache_spec(config)
+        specs = get_kv_cache_spec(config)
+        if any(isinstance(spec, SlidingWindowMLASpec) for spec in specs.values()):
+            cache.kv_cache_layout = "BLHNC"  # what DEEPSEEK_V4_INDEXER asks for
+        return config, specs
 
 
 def stages(config: VllmConfig, specs: dict[str, Any], count: int) -> Iterator[dict[str, Any]]:

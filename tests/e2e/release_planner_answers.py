@@ -5,7 +5,7 @@
 
 stdin: a list of points {"stages": [[{kind, block_size, bytes_per_token, state_bytes, window, padded_page, layout},
 ...], ...], "length" (-1 is auto), "limit", "available" (bytes), "decode_context", "batched_tokens", "batches", "mode",
-"drafts", "exported" (states), "hybrid_manager"}. stdout: one JSON line {"version", "answers": [{"tokens",
+"drafts", "exported" (states), "hybrid_manager", "packed"}. stdout: one JSON line {"version", "answers": [{"tokens",
 "concurrency", "blocks", "length"} or {"error"}, ...]}.
 
 Packages that only that release needs are replaced by empty stand-ins.
@@ -52,7 +52,7 @@ class Log:
         return keep
 
     def number_after(self, words: str) -> str:
-        return next(line for line in reversed(self.lines) if words in line).split(words)[1].split()[0].rstrip("x")
+        return next(line for line in self.lines if words in line).split(words)[1].split()[0].rstrip("x")
 
 
 def spec_of(layer: dict[str, Any], point: dict[str, Any]) -> Any:
@@ -71,9 +71,10 @@ def spec_of(layer: dict[str, Any], point: dict[str, Any]) -> Any:
     common = {"block_size": block, "dtype": torch.uint8, "page_size_padded": padded}
     if layer["kind"] in ("mla", "mla_indexer"):
         named = "auto" if layer["kind"] == "mla" else None
-        return interface.MLAAttentionSpec(
-            num_kv_heads=1, head_size=layer["bytes_per_token"], cache_dtype_str=named, **common
-        )
+        size = 1 if padded else layer["bytes_per_token"]  # a packed page is rounded up
+        return interface.MLAAttentionSpec(num_kv_heads=1, head_size=size, cache_dtype_str=named, **common)
+    if layer["kind"] == "sliding_window_mla":
+        return interface.SlidingWindowMLASpec(num_kv_heads=1, head_size=1, sliding_window=layer["window"], **common)
     heads = layer["layout"][0]
     common |= {"num_kv_heads": heads, "head_size": layer["bytes_per_token"] // heads // 2}
     if layer["kind"] == "sliding_window":
@@ -103,7 +104,7 @@ def config_of(point: dict[str, Any]) -> SimpleNamespace:
             num_gpu_blocks_override=None,
             prefix_cache_retention_interval=None,
             mamba_cache_mode=point["mode"],
-            get_resolved_kv_cache_layout=layout,
+            get_resolved_kv_cache_layout=lambda: layout(packed=point["packed"]),
         ),
         attention_config=SimpleNamespace(hisparse_config=None),
         device_config=SimpleNamespace(device_type="cuda"),
@@ -114,10 +115,10 @@ def config_of(point: dict[str, Any]) -> SimpleNamespace:
     )
 
 
-def layout() -> Any:
+def layout(*, packed: bool) -> Any:
     from vllm.v1.kv_cache_layout import KVCacheLayout
 
-    return next(iter(KVCacheLayout))
+    return KVCacheLayout.BLHNC if packed else KVCacheLayout.LBHNC
 
 
 def plans_of(config: SimpleNamespace, workers: list[dict[str, Any]], available: list[int]) -> list[Any]:

@@ -22,8 +22,12 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.budget import compute_budget
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.kv_dtype import kv_dtype, sparse_kv_dtype
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import Parallel
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.kv_dtype import (
+    flagless_kv_dtype,
+    kv_dtype,
+    sparse_kv_dtype,
+)
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import SLIDES, Parallel
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.length import model_length_limit
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.parallel import check_parallel
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import EngineRelease, parse_release
@@ -31,6 +35,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.request
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.shape import ModelShape, read_shape
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.specs import card_layout, specs_of_stages
 from e2e.engine_models import for_engine, more_models
+from e2e.public_models import PUBLIC
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON")
 pytestmark = [
@@ -49,12 +54,16 @@ REBUILT = {"stepfun-ai__Step-3.7-Flash", "stepfun-ai__Step-3.7-Flash-FP8"}
 KINDS = {
     "full_attention": "FullAttentionSpec",
     "sliding_window": "SlidingWindowSpec",
+    "sliding_window_mla": "SlidingWindowMLASpec",
     "chunked_local_attention": "ChunkedLocalAttentionSpec",
     "mla": "MLAAttentionSpec",
     "mla_indexer": "MLAAttentionSpec",
     "mamba": "MambaSpec",
     "cross_attention": "CrossAttentionSpec",
 }
+
+# Of the families whose kernels take one size only.
+_BLOCKS = {"mla+dsa": 64, "mla+compressed": 256, "gqa+indexer": 128}
 
 Point = dict[str, Any]
 
@@ -63,7 +72,7 @@ def supported_models() -> dict[str, dict[str, Any]]:
     """One model of every cache shape and length limit among the published ones, and of the families besides."""
     models: dict[Any, tuple[str, dict[str, Any]]] = {}
     published = {path.stem: json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))}
-    for name, config in {**published, **more_models()}.items():
+    for name, config in {**published, **more_models(), **PUBLIC}.items():
         try:
             shape = read_shape(config)
         except ServingError:
@@ -73,7 +82,7 @@ def supported_models() -> dict[str, dict[str, Any]]:
     return dict(models.values())
 
 
-def points_of(config: dict[str, Any], release: EngineRelease) -> Iterator[Point]:
+def points_of(config: dict[str, Any], release: EngineRelease, *, few: bool = False) -> Iterator[Point]:
     """TP x DCP x PP x dtype x (length, memory), as far as the engine allows the sizes."""
     shape = read_shape(config)
     limit = model_length_limit(config, release).tokens
@@ -82,14 +91,20 @@ def points_of(config: dict[str, Any], release: EngineRelease) -> Iterator[Point]
     sizes = [
         (tp, dcp, pp) for tp, dcp, pp in itertools.product((1, 2, 4, 8, 16), (1, 2, 8), (1, 3)) if pp == 1 or dcp == 1
     ]
+    if few:
+        sizes = [(1, 1, 1), (2, 1, 1), (8, 1, 1), (1, 1, 3)]
     lengths = ((-1, GIB // 3), (-1, RECORD), (min(1001, limit), GIB // 3), (min(limit, 32768), RECORD), (limit, RECORD))
+    if few:
+        lengths = lengths[1:4]
     for tensor, decode, pipeline in sizes:
         try:
             check_parallel(shape, Parallel(tensor, pipeline, decode), 2, release)
         except ServingError:
             continue
         for dtype, mode, (length, available) in itertools.product(("bfloat16", "fp8"), modes, lengths):
-            block = 64 if shape.family == "mla+dsa" or (tensor, length) == (4, 1001) else 16
+            if shape.family == "mla+compressed" and dtype != "fp8":
+                continue
+            block = _BLOCKS.get(shape.family) or (64 if (tensor, length) == (4, 1001) else 16)
             yield {
                 "tensor": tensor,
                 "pipeline": pipeline,
@@ -105,6 +120,8 @@ def points_of(config: dict[str, Any], release: EngineRelease) -> Iterator[Point]
 
 def _asked_dtype(shape: ModelShape, dtype: str) -> str:
     """A sparse model's 8 bits are packed, which its attention backend would say and the stand-in does not."""
+    if shape.family == "mla+compressed":
+        return "fp8_ds_mla"
     return sparse_kv_dtype(kv_dtype(dtype, {}), None, None).name if shape.family == "mla+dsa" else dtype
 
 
@@ -150,14 +167,14 @@ def budget_of(config: dict[str, Any], point: Point, release: EngineRelease, leng
 def layers_of(config: dict[str, Any], point: Point, release: EngineRelease) -> Counter[tuple[Any, ...]]:
     """What each layer keeps on one card, counted; the block of a state says nothing and is left out."""
     shape = read_shape(config)
-    dtype = kv_dtype(point["dtype"], config, release)
+    dtype = flagless_kv_dtype(config, kv_dtype(point["dtype"], config, release))
     layout = card_layout(shape, Parallel(point["tensor"]), dtype, point["block_size"], release)
     return Counter(
         (
             KINDS[spec.kind],
             0 if spec.kind == "mamba" else spec.block_size,
             spec.page_bytes,
-            spec.window if spec.kind == "sliding_window" else 0,
+            spec.window if spec.kind in SLIDES else 0,
         )
         for stage in specs_of_stages(shape, layout, 1)
         for spec in stage
@@ -198,7 +215,7 @@ def difference(config: dict[str, Any], point: Point, engine: dict[str, Any], rel
 def test_the_engines_own_planner_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models = supported_models()
     assumed = parse_release("0.32.0")
-    questions = {name: list(points_of(config, assumed)) for name, config in models.items()}
+    questions = {name: list(points_of(config, assumed, few=name in PUBLIC)) for name, config in models.items()}
     engine = ask_engine(tmp_path, questions)
     release = parse_release(engine["version"])
     differences, unreadable, refused, count, seconds = [], {}, 0, 0, 0.0
@@ -210,7 +227,8 @@ def test_the_engines_own_planner_says_the_same(tmp_path: Path, capsys: pytest.Ca
             unreadable[name] = told["unreadable"]
             continue
         shape = read_shape(config)
-        if (told["mla"], told["limit"]) != (shape.uses_mla, model_length_limit(config, release).tokens):
+        uses_mla = shape.uses_mla or shape.family == "mla+compressed"
+        if (told["mla"], told["limit"]) != (uses_mla, model_length_limit(config, release).tokens):
             differences.append(f"{name}: limit or family {told['mla']} {told['limit']}")
         for point, answer in zip(questions[name], told["answers"], strict=True):
             if "unbuilt" in answer:

@@ -50,6 +50,9 @@ MODELS = (
     "stepfun-ai__Step-3.7-Flash",
     "meta-llama__Llama-4-Scout-17B-16E-Instruct",
     "deepseek-ai__DeepSeek-V3.2",
+    "deepseek-ai__DeepSeek-V4-Flash",
+    "deepseek-ai__DeepSeek-V4-Pro",
+    "MiniMaxAI__MiniMax-M3",
     "zai-org__GLM-5.2",
     "moonshotai__Kimi-K3",
     "Qwen__Qwen3-Next-80B-A3B-Instruct",
@@ -110,6 +113,7 @@ def point_of(question: Question) -> dict[str, Any] | None:
         "drafts": 0,
         "exported": max(0, (serving.state_blocks or 0) - 2),
         "hybrid_manager": question._has_hybrid_manager,
+        "packed": shape.family == "mla+compressed",
     }
 
 

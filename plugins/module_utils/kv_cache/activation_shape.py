@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .config_fields import text_config
+from .config_fields import largest_int, text_config
 
 
 @dataclass(frozen=True)
@@ -69,37 +69,37 @@ class ActivationShape:
 def activation_shape(config: Mapping[str, Any]) -> ActivationShape | None:
     """None where config.json does not even say how wide the model is."""
     text = text_config(config)
-    hidden = _largest(text, "hidden_size", "d_model", "n_embd")
+    hidden = largest_int(text, "hidden_size", "d_model", "n_embd")
     if not hidden:
         return None
-    heads = _largest(text, "num_attention_heads", "n_heads", "n_head", "decoder_attention_heads") or 1
-    head = _largest(text, "head_dim", "v_head_dim") or max(1, hidden // heads)
-    intermediate = _largest(text, "intermediate_size", "ffn_hidden_size", "decoder_ffn_dim") or 4 * hidden
-    experts = _largest(text, "n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
-    rank = _largest(text, "kv_lora_rank")
+    heads = largest_int(text, "num_attention_heads", "n_heads", "n_head", "decoder_attention_heads") or 1
+    head = largest_int(text, "head_dim", "v_head_dim") or max(1, hidden // heads)
+    intermediate = largest_int(text, "intermediate_size", "ffn_hidden_size", "decoder_ffn_dim") or 4 * hidden
+    experts = largest_int(text, "n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
+    rank = largest_int(text, "kv_lora_rank")
     return ActivationShape(
-        layers=_largest(text, "num_hidden_layers", "num_layers", "n_layers", "n_layer", "decoder_layers") or 1,
+        layers=largest_int(text, "num_hidden_layers", "num_layers", "n_layers", "n_layer", "decoder_layers") or 1,
         hidden_size=hidden,
         intermediate_size=intermediate,
-        moe_intermediate_size=(_largest(text, "moe_intermediate_size") or intermediate) if experts else 0,
+        moe_intermediate_size=(largest_int(text, "moe_intermediate_size") or intermediate) if experts else 0,
         routed_experts=experts,
-        active_experts=(_largest(text, "num_experts_per_tok", "top_k_experts", "moe_topk", "moe_k") or 1)
+        active_experts=(largest_int(text, "num_experts_per_tok", "top_k_experts", "moe_topk", "moe_k") or 1)
         if experts
         else 0,
-        vocab_size=_largest(text, "vocab_size") or _largest(config, "vocab_size"),
+        vocab_size=largest_int(text, "vocab_size") or largest_int(config, "vocab_size"),
         num_attention_heads=heads,
         value_head_size=rank or head,
-        num_key_value_heads=_largest(
+        num_key_value_heads=largest_int(
             text, "n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups"
         )
         or heads,
-        q_lora_rank=_largest(text, "q_lora_rank") if rank else 0,
+        q_lora_rank=largest_int(text, "q_lora_rank") if rank else 0,
         kv_lora_rank=rank,
-        latent_size=rank + _largest(text, "qk_rope_head_dim") if rank else 0,
-        unfolded_head_size=(_largest(text, "qk_nope_head_dim") or 128) + (_largest(text, "v_head_dim") or 128)
+        latent_size=rank + largest_int(text, "qk_rope_head_dim") if rank else 0,
+        unfolded_head_size=(largest_int(text, "qk_nope_head_dim") or 128) + (largest_int(text, "v_head_dim") or 128)
         if rank
         else 0,
-        indexer_head_size=(_largest(text, "index_head_dim") or 128) if _largest(text, "index_topk") else 0,
+        indexer_head_size=(largest_int(text, "index_head_dim") or 128) if largest_int(text, "index_topk") else 0,
         encoder=_encoder(config),
     )
 
@@ -117,22 +117,11 @@ def _encoder(config: Mapping[str, Any]) -> Encoder | None:
         if not sees or not model_type.startswith(("gemma3", "gemma4", "kimi_", "qwen", "glm4v", "llama4", "mistral3")):
             return None
         vision = {}
-    hidden = _largest(vision, "hidden_size", "vt_hidden_size", "embed_dim", "width") or 1152
-    merge = _largest(vision, "spatial_merge_size", "merge_kernel_size") or 2
+    hidden = largest_int(vision, "hidden_size", "vt_hidden_size", "embed_dim", "width") or 1152
+    merge = largest_int(vision, "spatial_merge_size", "merge_kernel_size") or 2
     return Encoder(
         hidden_size=hidden,
-        intermediate_size=_largest(vision, "intermediate_size", "vt_intermediate_size") or 4 * hidden,
+        intermediate_size=largest_int(vision, "intermediate_size", "vt_intermediate_size") or 4 * hidden,
         patches_per_token=16 if model_type.startswith("gemma") else merge * merge,
         largest_item=16384 if model_type.startswith("qwen") else 4096,
     )
-
-
-def _largest(config: Mapping[str, Any], *names: str) -> int:
-    """The first of these fields that holds a positive number, or a list of them (its largest); 0 where none does."""
-    for name in names:
-        value = config.get(name)
-        numbers = value if isinstance(value, (list, tuple)) else [value]
-        whole = [number for number in numbers if isinstance(number, int) and not isinstance(number, bool)]
-        if whole and max(whole) > 0:
-            return max(whole)
-    return 0

@@ -34,6 +34,8 @@ _PREFERRED = {
     "FLASHINFER_MLA_SPARSE_SM120": 64,
     "FLASH_ATTN_MLA_SPARSE": 64,
 }
+# Families whose kernels have blocks of one size: get_supported_kernel_block_sizes of their indexers.
+_ONE_SIZE = {"mla+compressed": (256, "DEEPSEEK_V4_INDEXER"), "gqa+indexer": (128, "MINIMAX_M3_SPARSE_INDEXER")}
 _INDEXER = 64  # get_supported_kernel_block_sizes of DEEPSEEK_V32_INDEXER
 
 
@@ -41,6 +43,8 @@ def block_size_for(
     asked: int | None, backend: str | None, family: str, compute_capability: str | None, release: EngineRelease
 ) -> tuple[int, str]:
     """(tokens per block, why). Raises ServingError for a size that is no multiple of 16, and an unknown backend."""
+    if family in _ONE_SIZE:
+        return _of_one_size(asked, *_ONE_SIZE[family])
     if asked is not None:
         if asked < 1 or asked % _DEFAULT:
             raise ServingError(
@@ -67,6 +71,19 @@ def block_size_for(
     if name == "FLASHINFER_MLA" and release.major_minor < (0, 18):
         return 64, f"vLLM {release} forces it for FLASHINFER_MLA"
     return _PREFERRED[name], f"what the engine takes for {name}"
+
+
+def _of_one_size(asked: int | None, size: int, kernel: str) -> tuple[int, str]:
+    if asked is None:
+        return size, f"what the engine takes for {kernel}"
+    if asked < 1 or asked % size:
+        raise ServingError(
+            "block_size is impossible",
+            where="block_size",
+            why=f"{asked} is no positive multiple of {size}, the only size of {kernel}",
+            remedy="Leave it out",
+        )
+    return asked, "as given"
 
 
 def _backend_of(family: str, compute_capability: str | None, release: EngineRelease) -> str | None:

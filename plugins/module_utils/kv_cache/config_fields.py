@@ -81,6 +81,20 @@ def optional_int(config: Mapping[str, Any], *names: str) -> int | None:
     return None
 
 
+def largest_int(config: Mapping[str, Any], *names: str) -> int:
+    """The first of these fields that holds a positive number, or a list of them (its largest); 0 where none does.
+
+    For fields that an estimate is made of, and no KV cache.
+    """
+    for name in names:
+        value = config.get(name)
+        entries = value if isinstance(value, (list, tuple)) else [value]
+        whole = [entry for entry in entries if isinstance(entry, int) and not isinstance(entry, bool)]
+        if whole and max(whole) > 0:
+            return max(whole)
+    return 0
+
+
 def flag(config: Mapping[str, Any], name: str, *, default: bool) -> bool:
     """A boolean field; `default` when it is missing or null."""
     value = config.get(name)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import ServingError
 from .layer_specs import LayerSpec, Serving
+from .packed_groups import are_packed, packed_groups
 from .release import EngineRelease
 from .units import ceil_div
 
@@ -75,6 +76,8 @@ def _without_windows(layers: dict[int, LayerSpec]) -> dict[int, LayerSpec]:
 def _grouped(layers: dict[int, LayerSpec], release: EngineRelease) -> list[dict[int, LayerSpec]]:
     if _same_type(layers):
         return [layers]
+    if are_packed(layers):
+        return packed_groups(layers, release)
     return _split(_equal_pages(layers, release), release)
 
 

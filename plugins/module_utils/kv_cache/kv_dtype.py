@@ -42,6 +42,7 @@ _SINCE = {
 }
 # Layouts of one latent vector with its scales (kv_cache_interface.py, mla_attention.py).
 _PACKED_LATENT = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
+_IGNORE_FLAG = ("FalconForCausalLM", "RWForCausalLM")
 _SCALE_BYTES = 4  # one float32 for the key and one for the value
 _NVFP4_GROUP = 16
 
@@ -112,6 +113,41 @@ def sparse_kv_dtype(dtype: KVDtype, backend: str | None, compute_capability: str
     if dtype.name in ("fp8", "fp8_e4m3") and backend not in ("FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90"):
         return KVDtype("fp8_ds_mla", 1, dtype.note)
     return dtype
+
+
+def flagless_kv_dtype(config: Mapping[str, Any], asked: KVDtype) -> KVDtype:
+    """Models whose class does not hand --kv-cache-dtype to its attention layers keep their own dtype."""
+    named = config.get("architectures")
+    if not isinstance(named, (list, tuple)) or not named or named[0] not in _IGNORE_FLAG:
+        return asked
+    kept = model_dtype(config)
+    if kept.name == asked.name:
+        return asked
+    why = f"vLLM's {named[0]} does not hand --kv-cache-dtype to its attention layers"
+    return KVDtype(kept.name, kept.element_bytes, f"The KV cache is {kept.name}, not {asked.name}: {why}.")
+
+
+def compressed_kv_dtype(
+    dtype: KVDtype, asked: str, backend: str | None, compute_capability: str | None, release: EngineRelease
+) -> KVDtype:
+    """What DeepSeek-V4 makes of the dtype: fp8_ds_mla. Raises ServingError for what it refuses, and for plain rows."""
+    if not release.serves_deepseek_v4:
+        raise _impossible(asked, f"vLLM {release} does not run DeepSeek-V4 (from 0.20)")
+    if backend == "FLASHINFER_MLA_SPARSE_DSV4" and (compute_capability or "").split(".")[0] != "12":
+        raise ServingError(
+            "cannot estimate the KV cache of FLASHINFER_MLA_SPARSE_DSV4",
+            where="attention_backend",
+            why="on cards of other compute capabilities than 12.x it keeps plain rows, whose pages are not known here",
+            remedy="Leave attention_backend out, or give available_kv_cache_bytes and kv_bytes_per_token_per_gpu",
+        )
+    if asked == "auto":
+        note = None
+        if not release.packs_without_asking:
+            note = f"vLLM {release} starts DeepSeek-V4 with --kv-cache-dtype fp8 only; auto is refused."
+        return KVDtype("fp8_ds_mla", 1, note)
+    if dtype.name not in ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"):
+        raise _impossible(asked, "vLLM keeps the cache of DeepSeek-V4 as fp8_ds_mla only: give fp8")
+    return KVDtype("fp8_ds_mla", 1)
 
 
 def _impossible(name: str, why: str) -> ServingError:

@@ -19,6 +19,7 @@ from .units import ceil_div
 Kind = Literal[
     "full_attention",
     "sliding_window",
+    "sliding_window_mla",
     "chunked_local_attention",
     "mla",
     "mla_indexer",
@@ -28,6 +29,8 @@ Kind = Literal[
 ]
 # Layers that keep every token, and so take blocks alike.
 KEEP_EVERY_TOKEN: frozenset[str] = frozenset({"full_attention", "mla", "mla_indexer", "given"})
+
+SLIDES: frozenset[str] = frozenset({"sliding_window", "sliding_window_mla"})
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class LayerSpec:
 
     def blocks_per_request(self, length: int, serving: Serving) -> int:
         """Blocks that a request of `length` tokens takes from this layer's group."""
-        if self.kind == "sliding_window":
+        if self.kind in SLIDES:
             kept = min(self.window - 1 + serving.in_flight_tokens, length)
             return ceil_div(kept, self.block_size) + 1
         if self.kind == "chunked_local_attention":

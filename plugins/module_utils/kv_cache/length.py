@@ -15,6 +15,7 @@ from typing import Any
 
 from ..errors import ServingError
 from .config_fields import text_config
+from .families.defaults import filled_in
 from .release import EngineRelease
 
 AUTO = "auto"
@@ -91,7 +92,7 @@ def model_length_limit(config: Mapping[str, Any], release: EngineRelease) -> Len
     original x factor, later releases take max_position_embeddings as it stands. The product is never applied to a
     position count that already contains it. Raises ServingError when no position count is found.
     """
-    text = text_config(config)
+    text = filled_in(text_config(config))
     counts = {name: text[name] for name in _POSITION_FIELDS if _is_count(text.get(name))}
     if not counts:
         raise ServingError(

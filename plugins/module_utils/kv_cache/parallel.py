@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from ..errors import ServingError
-from .families.caches import AttentionCache, StateCache
+from .families.caches import AttentionCache, StateCache, WindowedLatentCache
 from .layer_specs import Parallel
 from .release import EngineRelease
 from .shape import ModelShape
@@ -41,7 +41,8 @@ def _check_decode_context(shape: ModelShape, parallel: Parallel, element_bytes: 
     tp, dcp = parallel.tensor, parallel.decode_context
     heads, kv_heads = shape.num_attention_heads, shape.num_key_value_heads
     option = "decode_context_parallel_size"
-    if any(isinstance(cache, AttentionCache) and (cache.window or cache.chunk) for cache in shape.caches):
+    windows = any(isinstance(cache, AttentionCache) and (cache.window or cache.chunk) for cache in shape.caches)
+    if windows or shape.has(WindowedLatentCache):
         _refuse(option, "the engine does not support DCP with sliding windows or chunks")
     if shape.has(StateCache) and not shape.uses_mla:
         _refuse(option, "the engine does not support DCP for layers that keep a state")

@@ -17,6 +17,7 @@ from functools import cached_property
 
 from .grouping import Group
 from .layer_specs import KEEP_EVERY_TOKEN, Serving
+from .packed_groups import packed_blocks_per_request, packed_bytes_needed, packed_bytes_per_block
 from .release import EngineRelease
 
 
@@ -33,8 +34,17 @@ class Planner:
     release: EngineRelease
 
     @cached_property
+    def _is_packed(self) -> bool:
+        """Whether pages of several sizes lie side by side in a block."""
+        return any(
+            group.spec.kind == "sliding_window_mla" for groups in self.stages if len(groups) > 1 for group in groups
+        )
+
+    @cached_property
     def bytes_per_block(self) -> int:
         """Bytes that one block takes on the card with the most layers: its widest group's pages."""
+        if self._is_packed:
+            return max(packed_bytes_per_block(groups, self.release) for groups in self.stages)
         return max(max(group.page_bytes for group in groups) for groups in self.stages)
 
     @cached_property
@@ -56,10 +66,14 @@ class Planner:
         return max(0, available_bytes // self.bytes_per_block)
 
     def blocks_per_request(self, length: int) -> int:
+        if self._is_packed:
+            return max(packed_blocks_per_request(groups, length, self.serving, self.release) for groups in self.stages)
         return max(sum(group.blocks_per_request(length, self.serving) for group in groups) for groups in self.stages)
 
     def bytes_needed(self, length: int) -> int:
         """Bytes per card for one request of `length` tokens, as the engine checks it at start."""
+        if self._is_packed:
+            return max(packed_bytes_needed(groups, length, self.serving, self.release) for groups in self.stages)
         if self.release.checks_whole_model:
             return self._first_group_blocks(length) * self._bytes_per_block_of_whole_model
         if self.release.checks_first_group:

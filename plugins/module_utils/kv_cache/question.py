@@ -15,7 +15,14 @@ from .batch_defaults import in_flight_batches, max_num_batched_tokens
 from .block_size import block_size_for
 from .families.caches import AttentionCache
 from .grouping import Group, groups_of_stages
-from .kv_dtype import KVDtype, kv_dtype, model_dtype, sparse_kv_dtype
+from .kv_dtype import (
+    KVDtype,
+    compressed_kv_dtype,
+    flagless_kv_dtype,
+    kv_dtype,
+    model_dtype,
+    sparse_kv_dtype,
+)
 from .layer_specs import LayerSpec, Parallel, Serving
 from .length import LengthLimit, model_length_limit
 from .measured import Measured
@@ -52,7 +59,11 @@ class Question:
         dtype = kv_dtype(request.kv_cache_dtype, request.config, request.release)
         if self.shape is not None and self.shape.family == "mla+dsa":
             return sparse_kv_dtype(dtype, request.attention_backend, request.compute_capability)
-        return dtype
+        if self.shape is not None and self.shape.family == "mla+compressed":
+            return compressed_kv_dtype(
+                dtype, request.kv_cache_dtype, request.attention_backend, request.compute_capability, request.release
+            )
+        return dtype if self.shape is None else flagless_kv_dtype(request.config, dtype)
 
     @cached_property
     def draft(self) -> Draft:

@@ -139,6 +139,45 @@ class EngineRelease:
         return self.major_minor >= (0, 28)
 
     @property
+    def serves_deepseek_v4(self) -> bool:
+        return self.major_minor >= (0, 20)
+
+    @property
+    def packs_by_tuples(self) -> bool:
+        """Packed pages: every block has room for as many pages of each size as the largest group has of one."""
+        return self.major_minor < (0, 23)
+
+    @property
+    def packs_by_page_sizes(self) -> bool:
+        """Packed pages: every block has room for as many pages of one size as any group has of it."""
+        return (0, 23) <= self.major_minor < (0, 27)
+
+    @property
+    def pads_windows_to_whole_pages(self) -> bool:
+        """Packed pages of windows are padded to those of the layers that keep every token."""
+        return self.major_minor < (0, 27)
+
+    @property
+    def counts_blocks_of_every_group(self) -> bool:
+        """The concurrency counts blocks; before, bytes in pages of the first group."""
+        return self.major_minor >= (0, 27)
+
+    @property
+    def packs_by_layout(self) -> bool:
+        """Packed pages follow from the layout of the cache, and so do the check whether a request fits."""
+        return self.major_minor >= (0, 29)
+
+    @property
+    def fits_windows_into_blocks(self) -> bool:
+        """Windows are split to the block that the other layers need, where no layers repeat in tuples."""
+        return self.major_minor >= (0, 30)
+
+    @property
+    def packs_without_asking(self) -> bool:
+        """DeepSeek-V4's `auto` KV cache is fp8_ds_mla; before, the engine asks for --kv-cache-dtype fp8."""
+        return self.major_minor >= (0, 30)
+
+    @property
     def holds_back_null_block(self) -> bool:
         """The check whether a request fits, and --max-model-len auto, leave one block out."""
         return self.major_minor >= (0, 29)

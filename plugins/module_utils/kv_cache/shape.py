@@ -11,8 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .config_fields import optional_int, text_config
-from .families.caches import AttentionCache, Cache, CrossCache, LatentCache, Layers, StateCache
+from .config_fields import largest_int, positive_int, text_config
+from .families.caches import (
+    AttentionCache,
+    Cache,
+    CompressedCache,
+    CrossCache,
+    LatentCache,
+    Layers,
+    StateCache,
+    WindowedLatentCache,
+)
 from .families.defaults import filled_in
 from .families.heads import hidden_size, query_heads
 from .family import read_family
@@ -76,14 +85,16 @@ def read_shape(config: Mapping[str, Any]) -> ModelShape:
     latent = next((cache for cache in caches if isinstance(cache, LatentCache)), None)
     attention = next((cache for cache in caches if isinstance(cache, AttentionCache)), None)
     width = hidden_size(text)
-    experts = optional_int(text, "n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts") or 0
-    moe_intermediate = optional_int(text, "moe_intermediate_size", "expert_ffn_hidden_size") or 0
-    intermediate = optional_int(text, "intermediate_size", "ffn_hidden_size", "decoder_ffn_dim") or 4 * width
-    active = optional_int(text, "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k")
+    experts = largest_int(text, "n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
+    moe_intermediate = largest_int(text, "moe_intermediate_size", "expert_ffn_hidden_size")
+    intermediate = largest_int(text, "intermediate_size", "ffn_hidden_size", "decoder_ffn_dim") or 4 * width
+    active = largest_int(text, "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k")
     if latent is not None:
         kv_heads, head_size = 1, latent.elements
     elif attention is not None:
         kv_heads, head_size = attention.kv_heads, attention.head_size
+    elif any(isinstance(cache, (CompressedCache, WindowedLatentCache)) for cache in caches):
+        kv_heads, head_size = 1, positive_int(text, "head_dim")
     else:
         kv_heads, head_size = 0, 0
     return ModelShape(
@@ -93,7 +104,7 @@ def read_shape(config: Mapping[str, Any]) -> ModelShape:
         num_attention_heads=query_heads(text) if kv_heads else 0,
         num_key_value_heads=kv_heads,
         head_size=head_size,
-        kv_lora_rank=(optional_int(text, "kv_lora_rank") or 0) if latent else 0,
+        kv_lora_rank=largest_int(text, "kv_lora_rank") if latent else 0,
         projected_head_size=_projected(text) if latent else 0,
         intermediate_size=intermediate,
         moe_intermediate_size=(moe_intermediate or intermediate) if experts else 0,
@@ -105,11 +116,11 @@ def read_shape(config: Mapping[str, Any]) -> ModelShape:
 
 
 def _projected(text: Mapping[str, Any]) -> int:
-    return (optional_int(text, "qk_nope_head_dim") or 128) + (optional_int(text, "v_head_dim") or 128)
+    return (largest_int(text, "qk_nope_head_dim") or 128) + (largest_int(text, "v_head_dim") or 128)
 
 
 def _replicated(text: Mapping[str, Any], layers: Layers, width: int, experts: int) -> int:
     """MLA's down-projections (q_a_proj, kv_a_proj_with_mqa) and the router are not divided by tensor parallelism."""
-    rank = (optional_int(text, "q_lora_rank") or 0) if text.get("q_lora_rank") else 0
+    rank = largest_int(text, "q_lora_rank")
     down = sum(width * (rank + cache.elements) for layer in layers for cache in layer if isinstance(cache, LatentCache))
     return down + len(layers) * experts * width

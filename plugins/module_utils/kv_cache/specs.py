@@ -10,7 +10,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .families.caches import AttentionCache, Cache, CrossCache, IndexerCache, LatentCache, StateCache
+from .families.caches import (
+    AttentionCache,
+    Cache,
+    CompressedCache,
+    CrossCache,
+    IndexerCache,
+    LatentCache,
+    StateCache,
+    WindowedLatentCache,
+)
 from .kv_dtype import KVDtype
 from .layer_specs import LayerSpec, Parallel, layers_of_stages
 from .release import EngineRelease
@@ -20,6 +29,7 @@ from .units import ceil_div
 _SMALLEST_KERNEL_BLOCK = 16
 _MLA_ALIGNMENT_OF_HYBRIDS = 128
 _MAMBA2_CHUNK = 256
+_PACKED_PAGE_ALIGNMENT = 576  # of pages in DeepSeek-V4's fp8_ds_mla layout
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,19 @@ class CardLayout:
             return LayerSpec("mla", self.block_size, self.dtype.bytes_per_latent(cache.elements))
         if isinstance(cache, IndexerCache):
             return LayerSpec("mla_indexer", self.block_size, cache.bytes_per_token)
+        if isinstance(cache, CompressedCache):
+            page = _aligned(self.block_size // cache.tokens_per_state * cache.state_bytes)
+            return LayerSpec(
+                "mla_indexer" if cache.indexer else "mla",
+                self.block_size,
+                ceil_div(page, self.block_size),
+                padded_page=page,
+            )
+        if isinstance(cache, WindowedLatentCache):
+            page = _aligned(cache.block_size * cache.bytes_per_token)
+            return LayerSpec(
+                "sliding_window_mla", cache.block_size, cache.bytes_per_token, window=cache.window, padded_page=page
+            )
         if isinstance(cache, CrossCache):
             per_token = self._heads(cache.kv_heads) * self.dtype.bytes_per_head(cache.head_size, cache.head_size)
             return LayerSpec("cross_attention", self.block_size, per_token)
@@ -64,6 +87,10 @@ class CardLayout:
 
     def _heads(self, kv_heads: int) -> int:
         return max(1, kv_heads // self.tensor)
+
+
+def _aligned(page_bytes: int) -> int:
+    return _PACKED_PAGE_ALIGNMENT * ceil_div(page_bytes, _PACKED_PAGE_ALIGNMENT)
 
 
 def card_layout(

@@ -19,6 +19,7 @@ from ..errors import ServingError
 from .config_fields import architecture_of, optional_int, text_config
 from .families.attention import full_attention
 from .families.caches import AttentionCache, Cache, IndexerCache, LatentCache, Layers
+from .families.compressed import window_only
 from .families.latent import MLA_MODEL_TYPES, latent
 from .family import FamilyLayers, read_family
 
@@ -56,10 +57,12 @@ def read_draft(speculative: Mapping[str, Any] | None, config: Mapping[str, Any])
 
 def _draft_model(method: str, draft: object) -> Layers:
     if not isinstance(draft, Mapping):
-        raise _unknown(
-            f"the speculative method {method!r}",
-            "a draft model has cache layers of its own, and speculative_config.draft_config (the contents of its "
-            "config.json) is not given",
+        raise ServingError(
+            f"cannot estimate the speculative method {method!r}",
+            where="speculative_config",
+            why="a draft model has cache layers of its own, and no config.json of it is given",
+            remedy="Name its folder as speculative_config.model, or give the contents of its config.json as "
+            "speculative_config.draft_config",
         )
     text = text_config(draft)
     if method == "draft_model":
@@ -76,6 +79,8 @@ def _mtp(config: Mapping[str, Any]) -> Layers:
     count = optional_int(text, *[name for name in _MTP_LAYERS if text.get(name)])
     if count is None:
         raise _unknown(f"MTP with {architecture}", f"config.json has none of {', '.join(_MTP_LAYERS)}")
+    if family.name == "mla+compressed":
+        return (window_only(text),) * count
     if family.name in _NO_MTP_READER:
         raise _unknown(f"MTP with {architecture}", "the windows of its MTP layers are not known to this release")
     if family.name == "gqa+mamba2":

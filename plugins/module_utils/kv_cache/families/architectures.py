@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import attention, latent, states
+from . import attention, compressed, latent, states
 from .caches import Layers
 from .heads import Fields
+from .names import ALIKE, COMPOSED, LANGUAGE_MODELS, LATENT, WINDOWED
 
 Reader = Callable[[Fields], Layers]
 
@@ -34,120 +35,17 @@ _SLIDING = Family("gqa+sliding", attention.attention)
 _MLA = Family("mla", latent.latent)
 _DSA = Family("mla+dsa", latent.sparse)
 _GDN = Family("gqa+gdn", states.gdn)
+_INDEXED = Family("gqa+indexer", latent.minimax_m3)
+_LIGHTNING = Family("gqa+lightning", states.minimax_text)
 _KDA = Family("mla+kda", latent.kda)
 
-# Every layer holds keys and values of num_key_value_heads, for every token or within a window.
-_ALIKE = [
-    "AquilaForCausalLM",
-    "ArceeForCausalLM",
-    "ArcticForCausalLM",
-    "AyaVisionForConditionalGeneration",
-    "BaichuanForCausalLM",
-    "BailingMoeForCausalLM",
-    "BailingMoeV2ForCausalLM",
-    "ChatGLMForConditionalGeneration",
-    "ChatGLMModel",
-    "CohereForCausalLM",
-    "DbrxForCausalLM",
-    "DeepseekForCausalLM",
-    "Ernie4_5ForCausalLM",
-    "Ernie4_5_MoeForCausalLM",
-    "ExaoneForCausalLM",
-    "FalconForCausalLM",
-    "GemmaForCausalLM",
-    "Glm4ForCausalLM",
-    "Glm4MoeForCausalLM",
-    "Glm4vForConditionalGeneration",
-    "Glm4vMoeForConditionalGeneration",
-    "GlmForCausalLM",
-    "GraniteForCausalLM",
-    "GraniteMoeForCausalLM",
-    "GraniteMoeSharedForCausalLM",
-    "InternLM2ForCausalLM",
-    "InternLM3ForCausalLM",
-    "InternLMForCausalLM",
-    "InternS1ForConditionalGeneration",
-    "InternVLChatModel",
-    "InternVLForConditionalGeneration",
-    "JAISLMHeadModel",
-    "LLaMAForCausalLM",
-    "LlamaForCausalLM",
-    "LlavaForConditionalGeneration",
-    "LlavaNextForConditionalGeneration",
-    "LlavaOnevisionForConditionalGeneration",
-    "MiMoForCausalLM",
-    "MiniMaxM2ForCausalLM",
-    "Ministral3ForCausalLM",
-    "Mistral3ForConditionalGeneration",
-    "MistralForCausalLM",
-    "MixtralForCausalLM",
-    "NemotronForCausalLM",
-    "OLMoForCausalLM",
-    "Olmo2ForCausalLM",
-    "OlmoForCausalLM",
-    "OlmoeForCausalLM",
-    "OrionForCausalLM",
-    "PersimmonForCausalLM",
-    "Phi3ForCausalLM",
-    "Phi3VForCausalLM",
-    "PhiForCausalLM",
-    "PhiMoEForCausalLM",
-    "PixtralForConditionalGeneration",
-    "Qwen2AudioForConditionalGeneration",
-    "Qwen2ForCausalLM",
-    "Qwen2MoeForCausalLM",
-    "Qwen2VLForConditionalGeneration",
-    "Qwen2_5OmniForConditionalGeneration",
-    "Qwen2_5OmniModel",
-    "Qwen2_5_VLForConditionalGeneration",
-    "Qwen3ForCausalLM",
-    "Qwen3MoeForCausalLM",
-    "Qwen3OmniMoeForConditionalGeneration",
-    "Qwen3VLForConditionalGeneration",
-    "Qwen3VLMoeForConditionalGeneration",
-    "SeedOssForCausalLM",
-    "SmolLM3ForCausalLM",
-    "SolarForCausalLM",
-    "StableLmForCausalLM",
-    "StarCoder2ForCausalLM",
-    "Starcoder2ForCausalLM",
-    "TeleChat2ForCausalLM",
-    "TeleChat3ForCausalLM",
-    "XverseForCausalLM",
-]
-# Some layers see a window only.
-_WINDOWED = [
-    "AfmoeForCausalLM",
-    "ApertusForCausalLM",
-    "Cohere2ForCausalLM",
-    "Cohere2MoeForCausalLM",
-    "Exaone4ForCausalLM",
-    "ExaoneMoEForCausalLM",
-    "ExaoneMoeForCausalLM",
-    "Gemma2ForCausalLM",
-    "Gemma3ForCausalLM",
-    "Gemma3ForConditionalGeneration",
-    "GptOssForCausalLM",
-    "GraniteMoeSWAForCausalLM",
-    "GraniteSWAForCausalLM",
-    "Olmo3ForCausalLM",
-]
-_LATENT = [
-    "AXK1ForCausalLM",
-    "DeepseekV2ForCausalLM",
-    "DeepseekV3ForCausalLM",
-    "Glm4MoeLiteForCausalLM",
-    "KimiK25ForConditionalGeneration",
-    "KimiVLForConditionalGeneration",
-    "PanguUltraMoEForCausalLM",
-]
-
 ARCHITECTURES: dict[str, Family] = {
-    **dict.fromkeys(_ALIKE, _GQA),
-    **dict.fromkeys(_WINDOWED, _SLIDING),
-    **dict.fromkeys(_LATENT, _MLA),
+    **dict.fromkeys(ALIKE, _GQA),
+    **dict.fromkeys(WINDOWED, _SLIDING),
+    **dict.fromkeys(LATENT, _MLA),
     "DeepseekV32ForCausalLM": _DSA,
     "GlmMoeDsaForCausalLM": _DSA,
+    "DeepseekV4ForCausalLM": Family("mla+compressed", compressed.deepseek_v4),
     "LongcatFlashForCausalLM": Family("mla", latent.longcat),
     "KimiLinearForCausalLM": _KDA,
     "KimiK3ForConditionalGeneration": _KDA,
@@ -155,6 +53,7 @@ ARCHITECTURES: dict[str, Family] = {
     "Gemma3nForConditionalGeneration": Family("gqa+sliding", attention.gemma3n),
     "Gemma4ForCausalLM": Family("gqa+sliding", attention.gemma4),
     "Gemma4ForConditionalGeneration": Family("gqa+sliding", attention.gemma4),
+    "Gemma4UnifiedForConditionalGeneration": Family("gqa+sliding", attention.gemma4),
     "MiMoV2FlashForCausalLM": Family("gqa+sliding", attention.mimo_v2),
     "MiMoV2ForCausalLM": Family("gqa+sliding", attention.mimo_v2),
     "Step3p5ForCausalLM": Family("gqa+sliding", attention.step3p5),
@@ -163,6 +62,18 @@ ARCHITECTURES: dict[str, Family] = {
     "Llama4ForCausalLM": Family("gqa+chunked", attention.llama4),
     "Llama4ForConditionalGeneration": Family("gqa+chunked", attention.llama4),
     "DeciLMForCausalLM": Family("nas", attention.nas),
+    "MiniCPM3ForCausalLM": Family("gqa", attention.minicpm3),
+    "Step3TextForCausalLM": Family("gqa", attention.one_key_value_head),
+    "Step3VLForConditionalGeneration": Family("gqa", attention.one_key_value_head),
+    "MiniMaxM3ForCausalLM": _INDEXED,
+    "MiniMaxM3SparseForCausalLM": _INDEXED,
+    "MiniMaxM3SparseForConditionalGeneration": _INDEXED,
+    "MiniMaxForCausalLM": _LIGHTNING,
+    "MiniMaxM1ForCausalLM": _LIGHTNING,
+    "MiniMaxText01ForCausalLM": _LIGHTNING,
+    "BailingMoeV2_5ForCausalLM": Family("mla+lightning", latent.bailing_v25),
+    "Exaone4_5_ForConditionalGeneration": _SLIDING,
+    "OlmoHybridForCausalLM": _GDN,
     "Qwen3NextForCausalLM": _GDN,
     "Qwen3_5ForCausalLM": _GDN,
     "Qwen3_5ForConditionalGeneration": _GDN,
@@ -172,6 +83,8 @@ ARCHITECTURES: dict[str, Family] = {
     "GraniteMoeHybridForCausalLM": Family("gqa+mamba2", states.granite_hybrid),
     "BambaForCausalLM": Family("gqa+mamba2", states.bamba),
     "FalconH1ForCausalLM": Family("gqa+mamba2", states.falcon_h1),
+    "NemotronHPuzzleForCausalLM": Family("gqa+mamba2", states.nemotron_h),
+    "Zamba2ForCausalLM": Family("gqa+mamba2", states.zamba2),
     "JambaForCausalLM": Family("gqa+mamba1", states.jamba),
     "Lfm2ForCausalLM": Family("gqa+conv", states.lfm2),
     "Lfm2MoeForCausalLM": Family("gqa+conv", states.lfm2),
@@ -180,3 +93,13 @@ ARCHITECTURES: dict[str, Family] = {
     "Mamba2ForCausalLM": Family("state", states.mamba2),
     "WhisperForConditionalGeneration": Family("encoder-decoder", attention.whisper),
 }
+
+
+def language_model(architecture: str, text: Fields) -> str:
+    """The architecture that decides the cache: of a composed model that of its language model, as text_config says."""
+    if architecture not in COMPOSED:
+        return architecture
+    named = text.get("architectures")
+    if isinstance(named, (list, tuple)) and named and isinstance(named[0], str) and named[0] != architecture:
+        return named[0]
+    return LANGUAGE_MODELS.get(str(text.get("model_type")), architecture)

@@ -13,10 +13,11 @@ from typing import Any
 from ...errors import ServingError
 from ..config_fields import numbers, one_per_layer, optional_int, positive_int
 from .caches import AttentionCache, Cache, CrossCache, Layers
-from .heads import Fields, head_size, key_value_heads, layer_count, query_heads
+from .heads import Fields, believable, head_size, key_value_heads, layer_count, query_heads
 from .refusal import refuse
 from .windows import by_numbers, windows
 
+_STEP3_HEAD_SIZE = 256
 _CHUNK_INTERVAL = 4  # Llama 4: every fourth layer has no RoPE and sees everything
 
 
@@ -25,6 +26,18 @@ def attention(text: Fields) -> Layers:
     heads, size = key_value_heads(text), head_size(text)
     model_type = str(text.get("model_type"))
     return tuple((AttentionCache(heads, size, size, window=window),) for window in windows(text, model_type))
+
+
+def minicpm3(text: Fields) -> Layers:
+    """Latent projections, but unfolded keys and values of every head are kept (vLLM does not run it with MLA)."""
+    size = positive_int(text, "qk_nope_head_dim") + positive_int(text, "qk_rope_head_dim")
+    return ((AttentionCache(query_heads(text), size, size),),) * layer_count(text)
+
+
+def one_key_value_head(text: Fields) -> Layers:
+    """Step-3: all query heads share one key and one value."""
+    size = optional_int(text, "head_dim") or _STEP3_HEAD_SIZE
+    return ((AttentionCache(1, size, size),),) * layer_count(text)
 
 
 def full_attention(text: Fields) -> Layers:
@@ -143,4 +156,4 @@ def whisper(text: Fields) -> Layers:
     size = positive_int(text, "d_model") // heads
     encoder = positive_int(text, "max_source_positions")
     layer: tuple[Cache, ...] = (AttentionCache(heads, size, size), CrossCache(heads, size, encoder))
-    return (layer,) * positive_int(text, "decoder_layers")
+    return (layer,) * believable(positive_int(text, "decoder_layers"))

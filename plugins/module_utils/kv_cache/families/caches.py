@@ -42,6 +42,24 @@ class IndexerCache:
 
 
 @dataclass(frozen=True)
+class CompressedCache:
+    """A latent vector, or an indexer's key, of every `tokens_per_state` tokens: bytes whatever the KV dtype."""
+
+    tokens_per_state: int
+    state_bytes: int
+    indexer: bool = False
+
+
+@dataclass(frozen=True)
+class WindowedLatentCache:
+    """A latent vector of each of the last `window` tokens, in blocks of its own size, the same on every rank."""
+
+    window: int
+    block_size: int
+    bytes_per_token: int
+
+
+@dataclass(frozen=True)
 class CrossCache:
     """Keys and values of `kv_heads` heads for the encoder's `tokens`."""
 
@@ -83,5 +101,7 @@ class StateCache:
         return width * length * element_bytes + state * (self.state_bytes or element_bytes)
 
 
-Cache: TypeAlias = "AttentionCache | LatentCache | IndexerCache | CrossCache | StateCache"
+Cache: TypeAlias = (
+    "AttentionCache | LatentCache | IndexerCache | CompressedCache | WindowedLatentCache | CrossCache | StateCache"
+)
 Layers = tuple[tuple[Cache, ...], ...]

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _GEMMA = {"head_dim": 256}
+_GEMMA_3 = {**_GEMMA, "num_attention_heads": 8, "num_key_value_heads": 4, "sliding_window": 4096}
 _FILLED_IN: dict[str, dict[str, Any]] = {
     "afmoe": {"head_dim": 128, "sliding_window": 1024},
     "cohere2": {"sliding_window": 4096},
@@ -25,8 +26,9 @@ _FILLED_IN: dict[str, dict[str, Any]] = {
     "exaone_moe": {"sliding_window": 4096, "num_key_value_heads": 32},
     "gemma": {**_GEMMA, "num_key_value_heads": 16},
     "gemma2": {**_GEMMA, "num_key_value_heads": 4, "sliding_window": 4096},
-    "gemma3": {**_GEMMA, "num_key_value_heads": 4, "sliding_window": 4096},
-    "gemma3_text": {**_GEMMA, "num_key_value_heads": 4, "sliding_window": 4096},
+    "falcon": {"max_position_embeddings": 2048},
+    "gemma3": _GEMMA_3,
+    "gemma3_text": {**_GEMMA_3, "max_position_embeddings": 131072},
     "gemma3n_text": {**_GEMMA, "num_key_value_heads": 2, "sliding_window": 512},
     "gemma4_text": {**_GEMMA, "num_key_value_heads": 4, "sliding_window": 512, "global_head_dim": 512},
     "glm": {"head_dim": 128, "num_key_value_heads": 2},

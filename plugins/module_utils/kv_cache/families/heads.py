@@ -18,6 +18,7 @@ Fields = Mapping[str, Any]
 _LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "decoder_layers")
 _QUERY_HEADS = ("num_attention_heads", "n_heads", "n_head", "decoder_attention_heads")
 _KV_HEADS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
+_MOST_LAYERS = 10_000
 # Lists with one entry per layer; they count the layers where no number does.
 _PER_LAYER = ("layers_block_type", "layer_types")
 
@@ -25,7 +26,7 @@ _PER_LAYER = ("layers_block_type", "layer_types")
 def layer_count(text: Fields) -> int:
     count = optional_int(text, *_LAYER_COUNTS)
     if count is not None:
-        return count
+        return believable(count)
     pattern = text.get("hybrid_override_pattern")
     if isinstance(pattern, str) and pattern:
         return len(pattern)
@@ -37,6 +38,18 @@ def layer_count(text: Fields) -> int:
     if isinstance(blocks, (list, tuple)) and blocks:
         return len(blocks)
     return positive_int(text, *_LAYER_COUNTS)
+
+
+def believable(layers: int) -> int:
+    """Refuse a number of layers that no model has, before a list of that length is made."""
+    if layers > _MOST_LAYERS:
+        raise ServingError(
+            "config.json's num_hidden_layers is no number of layers",
+            where="config.json#/num_hidden_layers",
+            why=f"got {layers}",
+            remedy="Give the config.json of the checkpoint as it was published",
+        )
+    return layers
 
 
 def query_heads(text: Fields) -> int:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..config_fields import numbers, one_per_layer, optional_int, positive_int
-from .caches import Cache, IndexerCache, LatentCache, Layers, StateCache
-from .heads import Fields, layer_count
+from .attention import full_attention
+from .caches import AttentionCache, Cache, IndexerCache, LatentCache, Layers, StateCache
+from .heads import Fields, believable, head_size, key_value_heads, layer_count
 from .refusal import refuse
+from .states import lightning_state
 
 # transformers_utils/model_arch_config_convertor.py, is_deepseek_mla.
 MLA_MODEL_TYPES = frozenset(
@@ -27,19 +29,19 @@ MLA_MODEL_TYPES = frozenset(
         "kimi_k2",
         "kimi_linear",
         "longcat_flash",
-        "mistral4",
         "pangu_ultra_moe",
         "pangu_ultra_moe_mtp",
     }
 )
 _SCALE_GROUP = 128  # the indexer keeps 8-bit keys with one float32 scale per 128 elements
+_INDEX_KEY_BYTES = 2  # of an element of MiniMax-M3's index keys, unless --attention-config asks for 8 bits
 _FIRST_SKIPPED = 2  # index_skip_topk_offset, where it is not given
 _RECURRENT_STATE_BYTES = 4  # KDA's recurrent state is float32
 
 
 def latent_size(text: Fields) -> int:
     """Elements of one latent vector."""
-    model_type = text.get("model_type")
+    model_type = str(text.get("model_type"))
     if model_type not in MLA_MODEL_TYPES:
         refuse("an MLA model", f"vLLM does not run model_type {model_type!r} with MLA")
     if text.get("kv_lora_rank") is None:
@@ -51,12 +53,15 @@ def latent_size(text: Fields) -> int:
 
 
 def latent(text: Fields) -> Layers:
+    """DeepSeek-V2's small relatives without latent projections (DeepSeek-OCR) keep keys and values."""
+    if all(text.get(name) == 0 for name in ("qk_nope_head_dim", "qk_rope_head_dim")):
+        return full_attention(text)
     return ((LatentCache(latent_size(text)),),) * layer_count(text)
 
 
 def longcat(text: Fields) -> Layers:
     """Two attentions per layer. num_layers counts layers, transformers' num_hidden_layers the attentions."""
-    attentions = optional_int(text, "num_hidden_layers") or 2 * positive_int(text, "num_layers")
+    attentions = believable(optional_int(text, "num_hidden_layers") or 2 * positive_int(text, "num_layers"))
     return ((LatentCache(latent_size(text)),),) * attentions
 
 
@@ -82,6 +87,29 @@ def layers_with_indexer(text: Fields) -> list[bool]:
     first = text.get("index_skip_topk_offset")
     first = _FIRST_SKIPPED if not isinstance(first, int) else first
     return [max(layer - first + 1, 0) % every == 0 for layer in range(layers)]
+
+
+def minimax_m3(text: Fields) -> Layers:
+    """Keys and values on every layer, a 16-bit index key besides on those that choose blocks of tokens themselves."""
+    heads, size = key_value_heads(text), head_size(text)
+    attention = AttentionCache(heads, size, size)
+    sparse = text.get("sparse_attention_config")
+    if not isinstance(sparse, Mapping) or sparse.get("use_sparse_attention") is False:
+        refuse("a MiniMax-M3 model", "config.json has no sparse_attention_config that is in use")
+    chosen = numbers(sparse, "sparse_attention_freq") or []
+    one_per_layer("sparse_attention_config/sparse_attention_freq", len(chosen), layer_count(text))
+    indexer = IndexerCache(positive_int(sparse, "sparse_index_dim") * _INDEX_KEY_BYTES)
+    return tuple((attention, indexer) if chooses else (attention,) for chooses in chosen[: layer_count(text)])
+
+
+def bailing_v25(text: Fields) -> Layers:
+    """Ling 2.5, Ring 2.5: the last of every layer_group_size layers keeps a latent vector, the others a state."""
+    group = optional_int(text, "layer_group_size") or 1
+    state, main = lightning_state(text), LatentCache(latent_size(text))
+    found: list[tuple[Cache, ...]] = [
+        (main,) if (layer + 1) % group == 0 else (state,) for layer in range(layer_count(text))
+    ]
+    return tuple(found)
 
 
 def kda(text: Fields) -> Layers:

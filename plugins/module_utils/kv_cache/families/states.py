@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from ...errors import ServingError
-from ..config_fields import names, one_per_layer, optional_int, positive_int
+from ..config_fields import names, numbers, one_per_layer, optional_int, positive_int
 from .caches import AttentionCache, Cache, Layers, StateCache
-from .heads import Fields, head_size, hidden_size, key_value_heads, layer_count
+from .heads import Fields, head_size, hidden_size, key_value_heads, layer_count, query_heads
 from .refusal import refuse
 
 _STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": None}
@@ -42,6 +42,45 @@ def gdn(text: Fields) -> Layers:
     return _mixed(text, kinds, "layer_types", state)
 
 
+def lightning_state(text: Fields) -> StateCache:
+    """Lightning attention: one matrix per head, in the model's dtype."""
+    heads, size = query_heads(text), head_size(text)
+    return StateCache("linear", 0, 0, heads=heads, head_elements=size * size, keeps_drafts=False)
+
+
+def minimax_text(text: Fields) -> Layers:
+    """MiniMax-Text-01, MiniMax-M1: attn_type_list (1 is attention), or layer_types; all attention without either."""
+    types = numbers(text, "attn_type_list") or numbers(text, "decoder_attention_types")
+    if types is not None:
+        kinds = ["full_attention" if each == 1 else "linear_attention" for each in types]
+    else:
+        kinds = names(text, "layer_types") or ["full_attention"] * layer_count(text)
+    return _mixed(text, kinds, "attn_type_list", lightning_state(text))
+
+
+def zamba2(text: Fields) -> Layers:
+    """A state on every layer; on those of the kind `hybrid` attention of twice the width besides."""
+    kinds = names(text, "layers_block_type")
+    if kinds is None:
+        refuse("a Zamba-2 model", "config.json has no layers_block_type")
+    one_per_layer("layers_block_type", len(kinds), layer_count(text))
+    heads, width = query_heads(text), hidden_size(text)
+    inner = positive_int(text, "mamba_expand") * width
+    size = optional_int(text, "attention_head_dim") or 2 * width // heads
+    attention = AttentionCache(heads, size, size)
+    state = _mamba2(
+        text,
+        inner=inner,
+        groups=positive_int(text, "mamba_ngroups"),
+        state_size=positive_int(text, "mamba_d_state"),
+        kernel=positive_int(text, "mamba_d_conv"),
+        heads=positive_int(text, "n_mamba_heads"),
+        head=optional_int(text, "mamba_headdim") or inner // positive_int(text, "n_mamba_heads"),
+        state_bytes=None,
+    )
+    return tuple((state, attention) if kind == "hybrid" else (state,) for kind in kinds[: layer_count(text)])
+
+
 def nemotron_h(text: Fields) -> Layers:
     """hybrid_override_pattern (M, *, -, E) or layers_block_type. The recurrent state is float32 unless it says so."""
     pattern = text.get("hybrid_override_pattern")
@@ -71,7 +110,7 @@ def granite_hybrid(text: Fields) -> Layers:
 
 def bamba(text: Fields) -> Layers:
     """attn_layer_indices have attention, all others a state."""
-    attends = text.get("attn_layer_indices") or ()
+    attends = numbers(text, "attn_layer_indices") or ()
     kinds = ["attention" if layer in attends else "mamba" for layer in range(layer_count(text))]
     return _mixed(text, kinds, "attn_layer_indices", _mamba2_by_expansion(text))
 
@@ -99,7 +138,7 @@ def lfm2(text: Fields) -> Layers:
     """Short convolutions, and attention on full_attn_idxs."""
     kinds = names(text, "layer_types")
     if kinds is None:
-        attends = text.get("full_attn_idxs")
+        attends = numbers(text, "full_attn_idxs")
         kinds = ["conv" if attends and layer not in attends else "attention" for layer in range(layer_count(text))]
     width = optional_int(text, "conv_dim") or hidden_size(text)
     state = StateCache("short_conv", width, positive_int(text, "conv_L_cache") - 1, keeps_drafts=False)
@@ -181,7 +220,7 @@ def _state_bytes(text: Fields, field: str, otherwise: int | None) -> int | None:
     named = text.get(field)
     if named is None:
         return otherwise
-    if named not in _STATE_BYTES:
+    if not isinstance(named, str) or named not in _STATE_BYTES:
         raise ServingError(
             f"config.json's {field} {named} is not known",
             where=f"config.json#/{field}",

@@ -41,6 +41,7 @@ TOLD: dict[str, dict[str, Any]] = {
     "qwen36-35b-nvfp4-5090-1": {"mamba_cache_mode": "align", "max_num_batched_tokens": 8192},  # prefix caching on
 }
 FOUND: dict[str, dict[str, Any]] = {
+    "dsv4flash-h200-tp2": {"version": "0.25.0"},
     "gemma4-31b-arc": {"version": "0.24.0", "max_num_batched_tokens": 8192},
     "gptoss120b-err": {"version": "0.24.0", "max_num_batched_tokens": 8192},
     "qwen-27b-5090-192k": _EIGHT_BITS,
@@ -108,8 +109,12 @@ COARSE = {
     "gemma4-31b-arc": "a fork of the engine with an MTP draft whose layers are not public",
     "qwen38-5090-164k": "one block of 1,568 tokens less: 0.9 %; the release is not known",
 }
-# Families that are refused by name.
-REFUSED = {"dsv4flash-pro6000-r33", "dsv4flash-h200-131k", "dsv4flash-h200-tp2"}
+# Builds of somebody's own, with layers or blocks that no release has.
+OTHER_ENGINES = {
+    "dsv4flash-pro6000-r33": "a build of its own with a DSpark draft of 5 tokens",
+    "dsv4flash-pro6000-tp2": "a build of its own",
+    "dsv4pro-tp16": "a build of its own",
+}
 # The model is not named, or its configuration is not public.
 UNKNOWN_MODELS = {
     "dj-01",

@@ -90,6 +90,10 @@ def test_shapes_of_published_models(
         ("moonshotai__Kimi-K3", {("LatentCache", 0): 24, ("StateCache", 0): 69}),
         ("Qwen__Qwen3.5-27B", {("full", 0): 16, ("StateCache", 0): 48}),
         ("nvidia__NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {("full", 0): 6, ("StateCache", 0): 23}),
+        ("deepseek-ai__DeepSeek-V4-Flash", {("window", 128): 63, ("window", 8): 42, ("CompressedCache", 0): 62}),
+        ("deepseek-ai__DeepSeek-V4-Pro", {("window", 128): 92, ("window", 8): 60, ("CompressedCache", 0): 91}),
+        ("MiniMaxAI__MiniMax-M3", {("full", 0): 60, ("IndexerCache", 0): 57}),
+        ("nvidia__MiniMax-M3-NVFP4", {("full", 0): 60, ("IndexerCache", 0): 57}),
     ],
 )
 def test_what_the_layers_keep(
@@ -100,27 +104,9 @@ def test_what_the_layers_keep(
             return type(cache).__name__, 0
         if cache.window:
             return "window", cache.window
-        return ("chunk", cache.chunk) if cache.chunk else ("full", 0)
+        return ("chunk", cache.chunk) if getattr(cache, "chunk", None) else ("full", 0)
 
     assert Counter(kind(cache) for cache in read_shape(published(name)).caches) == kept
-
-
-@pytest.mark.parametrize(
-    ("name", "architecture", "reason"),
-    [
-        ("deepseek-ai__DeepSeek-V4-Flash", "DeepseekV4ForCausalLM", "compressed attention states"),
-        ("MiniMaxAI__MiniMax-M3", "MiniMaxM3ForCausalLM", "sparse"),
-        ("nvidia__MiniMax-M3-NVFP4", "MiniMaxM3SparseForConditionalGeneration", "sparse"),
-    ],
-)
-def test_other_families_are_refused_by_name(
-    published: Callable[[str], dict[str, Any]], name: str, architecture: str, reason: str
-) -> None:
-    with pytest.raises(ServingError) as caught:
-        read_shape(published(name))
-    assert caught.value.what == f"cannot estimate {architecture}"
-    assert reason in str(caught.value.why)
-    assert "available_kv_cache_bytes" in str(caught.value.remedy)
 
 
 def test_every_published_configuration_has_a_family_or_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +122,7 @@ def test_every_published_configuration_has_a_family_or_is_refused_by_name(capsys
     with capsys.disabled():
         print(f"\n{families.total()} configurations:", dict(sorted(families.items())))
     assert families.total() == 104
-    assert families["refused"] == 8
+    assert families["refused"] == 0
 
 
 @pytest.mark.parametrize(
@@ -149,6 +135,11 @@ def test_every_published_configuration_has_a_family_or_is_refused_by_name(capsys
         {"architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": 512},
         {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3"},
         {"architectures": ["MiniMaxM2ForCausalLM"], "attn_type_list": [0, 1]},
+        {"architectures": ["HunYuanMoEV1ForCausalLM"], "use_cla": True},
+        {"architectures": ["Mistral3ForConditionalGeneration"], "text_config": {"model_type": "mistral9"}},
+        {"sparse_attention_config": {"use_sparse_attention": True}},
+        {"architectures": ["MiniMaxM3SparseForCausalLM"]},
+        {"architectures": ["DeepseekV4ForCausalLM"], "head_dim": 256},
         {"attention_chunk_size": 8192},
         {"index_topk": 2048},
         {"compress_ratios": [0, 4]},
@@ -348,6 +339,10 @@ def test_architectures_are_named_once_and_sorted_into_known_families() -> None:
         "gqa+mamba2",
         "gqa+mamba1",
         "gqa+conv",
+        "gqa+indexer",
+        "gqa+lightning",
+        "mla+compressed",
+        "mla+lightning",
         "state",
         "encoder-decoder",
     }

@@ -216,7 +216,7 @@ def test_a_draft_model_by_its_own_configuration(ask: Ask, refused: Refused, kimi
     with_draft = ask(kimi, **asked, speculative_config=drafting)["kv_cache"]["bytes_per_token_per_gpu"]
     assert with_draft == 70272 + 64 // 8 * 2 * 128 * 2
     error = refused(kimi, **asked, speculative_config={"method": "eagle3", "num_speculative_tokens": 3})
-    assert "draft_config" in str(error.why)
+    assert "draft_config" in str(error.remedy)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_no_budget_takes_long(ask: Ask, published: Config, capsys: pytest.Captur
         "nvidia__NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16",
         "zai-org__GLM-5.2",
     ):
-        start = time.perf_counter()
+        start = time.process_time()
         ask(
             published(name),
             tp=8,
@@ -60,7 +60,7 @@ def test_no_budget_takes_long(ask: Ask, published: Config, capsys: pytest.Captur
             compute_capability="12.0",
             kv_cache_dtype="bfloat16",
         )
-        slowest = max(slowest, (time.perf_counter() - start, name))
+        slowest = max(slowest, (time.process_time() - start, name))
     with capsys.disabled():
         print(f"\nslowest of five families: {slowest[0] * 1000:.0f} ms ({slowest[1]})")
     assert slowest[0] < 0.3

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, blackwell.serving contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine's command line, read for the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.engine_arguments import (
+    overridden,
+    read_arguments,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ([], {}),
+        (["--max-num-seqs", "64"], {"max_num_seqs": 64}),
+        (["--max_num_seqs=64"], {"max_num_seqs": 64}),
+        (["--max-num-batched-tokens", "8k"], {"max_num_batched_tokens": 8000}),
+        (["--max-num-batched-tokens", "8K"], {"max_num_batched_tokens": 8192}),
+        (["--max-num-seqs", "64", "--max-num-seqs", "32"], {"max_num_seqs": 32}),
+        (["-tp", "4", "-pp=2", "-dcp", "2"], {
+            "tensor_parallel_size": 4, "pipeline_parallel_size": 2, "decode_context_parallel_size": 2,
+        }),
+        (["-ep", "--enforce-eager"], {"enable_expert_parallel": True, "enforce_eager": True}),
+        (["--enforce-eager", "--no-enforce-eager"], {"enforce_eager": False}),
+        (["--no-async-scheduling"], {"async_scheduling": False}),
+        (["--no-enable-prefix-caching"], {"mamba_cache_mode": "none"}),
+        (["--enable-prefix-caching"], {"mamba_cache_mode": "align"}),
+        (["--mamba-cache-mode", "all", "--enable-prefix-caching"], {"mamba_cache_mode": "all"}),
+        (["--gpu-memory-utilization", "0.95"], {"gpu_memory_utilization": 0.95}),
+        (["--device-memory-utilization=0.8"], {"gpu_memory_utilization": 0.8}),
+        (["--kv-cache-dtype", "fp8", "--attention-backend", "TRITON_MLA"], {
+            "kv_cache_dtype": "fp8", "attention_backend": "TRITON_MLA",
+        }),
+        (["--kv-cache-memory-bytes", "10G"], {"available_kv_cache_bytes": 10 << 30}),
+        (["--max-model-len", "-1"], {"max_model_len": "-1"}),
+        (["--max-model-len", "128K"], {"max_model_len": "128K"}),
+        (["-sc", '{"method": "mtp", "num_speculative_tokens": 3}'], {
+            "speculative_config": {"method": "mtp", "num_speculative_tokens": 3},
+        }),
+        (["--speculative-config.method", "mtp", "--spec-tokens=2"], {
+            "speculative_config": {"method": "mtp", "num_speculative_tokens": 2},
+        }),
+        (["--hf-overrides", '{"max_position_embeddings": 65536}'], {
+            "hf_overrides": {"max_position_embeddings": 65536},
+        }),
+        (["--seed", "0", "--trust-remote-code", "--chat-template", "--max-num-seqs"], {}),
+    ],
+)  # fmt: skip
+def test_what_the_arguments_say(arguments: list[str], read: dict[str, Any]) -> None:
+    if arguments[-1:] == ["--max-num-seqs"]:
+        with pytest.raises(ServingError, match="--max-num-seqs"):
+            read_arguments(arguments)
+    else:
+        assert read_arguments(arguments) == read
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--max-num-seqs", "many"], "--max-num-seqs"),
+        (["--max-num-seqs", "--enforce-eager"], "--max-num-seqs"),
+        (["--max-num-seqs"], "--max-num-seqs"),
+        (["--gpu-memory-utilization", "high"], "--gpu-memory-utilization"),
+        (["--speculative-config", "{"], "--speculative-config"),
+        (["--speculative-config", "[]"], "--speculative-config"),
+        (["-tp", "1.5"], "--tensor-parallel-size"),
+        (["--num-gpu-blocks-override", "100"], "--num-gpu-blocks-override"),
+        (["--kv-cache-dtype-skip-layers", "0"], "--kv-cache-dtype-skip-layers"),
+    ],
+)
+def test_what_cannot_be_read_is_named(arguments: list[str], named: str) -> None:
+    with pytest.raises(ServingError) as caught:
+        read_arguments(arguments)
+    assert named in caught.value.what
+    assert caught.value.where == "arguments"
+
+
+@given(st.lists(st.text(max_size=12) | st.sampled_from(["--max-num-seqs", "-tp=", "--block-size=16", "-sc", "{}"])))
+def test_any_words_are_read_or_refused(words: list[str]) -> None:
+    try:
+        assert isinstance(read_arguments(words), dict)
+    except ServingError as error:
+        assert error.where == "arguments"
+
+
+def test_overrides_go_into_nested_objects() -> None:
+    config = {"a": 1, "text_config": {"b": 2, "c": 3}}
+    assert overridden(config, {"text_config": {"b": 5}, "d": {"e": 1}}) == {
+        "a": 1,
+        "text_config": {"b": 5, "c": 3},
+        "d": {"e": 1},
+    }
+    assert config["text_config"] == {"b": 2, "c": 3}
