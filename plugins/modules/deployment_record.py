@@ -10,13 +10,13 @@ module: deployment_record
 short_description: Keep the record of a deployed service
 version_added: "0.1.0"
 description:
-  - Writes one section of the file that says what is deployed on a host, which decisions led there, and what was
+  - Writes sections of the file that says what is deployed on a host, which decisions led there, and what was
     predicted and measured. One file for each service, V(/var/lib/blackwell-serving/SERVICE/deployment.json).
   - The file is replaced as a whole, under a lock, and only when its content differs. Each change adds one line to its
     history, so that a run that changes nothing rewrites nothing.
   - The schema is C(docs/schema/deployment.schema.json) of the collection. It is closed, so that a misspelt key is an
     error that names the place by its JSON pointer.
-  - Without O(section), the record is read and returned, and nothing is written.
+  - Without O(section) and O(sections), the record is read and returned, and nothing is written.
 extends_documentation_fragment:
   - blackwell.serving.attributes
 attributes:
@@ -28,8 +28,8 @@ attributes:
   idempotent:
     support: full
     details:
-      - Fields that differ from one measurement to the next (C(seconds), C(value), C(evidence), C(answer), C(reasoning)
-        and C(metrics) of the section V(health)) never rewrite the file alone.
+      - Fields that differ from one measurement to the next (C(seconds), C(value), C(evidence), C(answers), C(seed) and
+        C(metrics) in the section V(health)) never rewrite the file alone.
   platform:
     support: full
     platforms: linux
@@ -50,10 +50,10 @@ options:
   section:
     description:
       - The section to write or to remove.
-      - In V(identity), V(plan) and V(checkpoint), the keys that are written replace those that are there, and the
-        others stay. V(retired) does the same, and its lists grow by what they do not hold yet.
+      - In V(identity), V(plan), V(checkpoint) and V(health), the keys that are written replace those that are there, and
+        the others stay. V(retired) does the same, and its lists grow by what they do not hold yet.
       - In V(decisions) and V(notes), an entry replaces the entry of the same C(name), and the others stay.
-      - In V(predicted), V(measured), V(health) and V(benchmark), what is written is the whole section.
+      - In V(predicted), V(measured) and V(benchmark), what is written is the whole section.
     type: str
     choices: [identity, plan, decisions, checkpoint, predicted, measured, health, benchmark, retired, notes]
   data:
@@ -62,6 +62,9 @@ options:
       - A text under a key that is named like a secret (C(token), C(password), C(api_key), C(authorization)), and a text
         that has the form of one, is refused.
     type: raw
+  sections:
+    description: Several sections at once, their O(data) by the name of the O(section).
+    type: dict
   path:
     description: The file, where it is not V(/var/lib/blackwell-serving/SERVICE/deployment.json).
     type: path
@@ -90,6 +93,16 @@ EXAMPLES = r"""
         inputs:
           token_capacity: 178768
           headroom: 0.25
+
+- name: Record two sections in one write
+  blackwell.serving.deployment_record:
+    service: vllm-kimi
+    sections:
+      measured:
+        tokens: 178752
+      notes:
+        - name: fp8_kv
+          text: no MLA kernel for it on this card
 
 - name: Read the record
   blackwell.serving.deployment_record:
@@ -145,17 +158,20 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "section": {"type": "str", "choices": list(SECTIONS)},
             "data": {"type": "raw"},
+            "sections": {"type": "dict"},
             "path": {"type": "path"},
         },
         required_by={"data": "section"},
+        mutually_exclusive=[("section", "sections")],
         supports_check_mode=True,
     )
 
     def work() -> dict[str, Any]:
         options = module.params
         # A refused secret must not come back in the failed task's own arguments.
-        module.no_log_values.update(text for pointer, text in secrets(options["data"]))
-        request = records.Request(options["service"], options["state"], options["section"], options["data"])
+        written = [options["data"], options["sections"]]
+        module.no_log_values.update(text for pointer, text in secrets(written))
+        request = records.Request(*(options[name] for name in ("service", "state", "section", "data", "sections")))
         path = Path(options["path"]) if options["path"] else records.path_of(request.service)
         before, after = records.apply(path, request, check_mode=module.check_mode)
         diff = {

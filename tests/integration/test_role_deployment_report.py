@@ -116,8 +116,10 @@ def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
         "> A simple fact.",
         "> France: Paris.",
         "> Paris.",
-        "| exact_answers | pass | 5 | 5 | 2.50 s |",
-        "| tools | not_run | - | - | not yet known |",
+        "State healthy, seed 20261129, start of the engine 4d1f2a.",
+        "| vision | not_run | - | - | 0.00 s | the model takes \\| no &lt;images> at all |",
+        "| exact_set | pass | 5 | 5 | 2.50 s | Paris |",
+        '| length_sweep | pass | {"right": 38, "asked": 38} | all | 20.25 s | 1 to 4096 tokens |',
         "| 1 | 60.24 tok/s | 95.0 ms | not yet known | 16.60 ms | not yet known | yes |",
         "- memory of the cards that became free: 732.68 GiB",
         "- **fp8_kv**: no MLA kernel for it on this card",
@@ -129,6 +131,9 @@ def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
     for part in ("predicted 178,768 tokens, the engine says 178,752", "reasoning A simple fact. France: Paris."):
         assert part in shown
     assert "60.24 tokens per second" in shown
+    assert "Health      2 of 3 checks passed, full battery, seed 20261129" in shown
+    assert text.index("| vision | not_run") < text.index("| exact_set | pass")
+    assert "### Quick battery" not in text
     assert "[WWWW" in shown
     assert "K KV cache of one request of 131,072 tokens   8.58 GiB" in shown
     off = "The engine says 178,752 tokens, 16 fewer than predicted (-0.01 %); off was the overhead"
@@ -148,6 +153,36 @@ def test_what_the_record_does_not_say_is_not_yet_known(host: Host) -> None:
     assert 'The answer to "What is the capital of France?" is not yet known.' in text
     assert "health not yet known" in shown
     assert not host.picture.exists()
+
+
+def test_what_failed_stands_first_and_a_quick_battery_that_found_it_before_the_full_one(host: Host) -> None:
+    count = {
+        "name": "count",
+        "status": "fail",
+        "value": 4,
+        "threshold": 50,
+        "evidence": ["expected 5, got 7", 300 * "7"],
+    }
+    passed = RECORD["health"]["full"]["checks"][0]
+    doubtful = {"name": "channels", "status": "inconclusive", "evidence": "no reasoning asked for"}
+    quick = {"state": "generating", "seed": 5, "checks": [passed, doubtful, count], "failed_checks": ["count"]}
+    host.record({**RECORD, "health": {**RECORD["health"], "quick": quick}})
+    shown = host.run()
+    text = host.report.read_text()
+    assert "Health: **generating**." in text
+    assert "State **generating**. Failed checks: count." in text
+    rows = [line for line in text.partition("### Quick battery")[2].splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[:2] for row in rows[1:4]] == [
+        ["| count", "**fail**"],
+        ["| channels", "inconclusive"],
+        ["| exact_set", "pass"],
+    ]
+    assert "| 4 | 50 | not yet known | expected 5, got 7; 777" in rows[1]
+    assert text.index("### Quick battery") < text.index("### Full battery")
+    assert "health generating" in shown
+    assert "1 of 3 checks passed, quick battery, seed 5" in shown
+    assert "count: fail, expected 5, got 7; 777" in shown
+    assert "> A simple fact." in text.splitlines()  # the full battery's answer
 
 
 def test_a_dense_model_and_a_prediction_that_came_true(host: Host) -> None:

@@ -67,53 +67,64 @@ MEASURED = section(
     ),
 )
 
-HEALTH = section(
-    "replace",
-    "The last result of the health battery.",
-    closed(
-        {
-            "state": {
-                "enum": [
-                    "no_response",
-                    "auth_required",
-                    "wrong_model",
-                    "loading",
-                    "listening",
-                    "generation_failed",
-                    "generating",
-                    "degraded",
-                    "healthy",
-                ]
-            },
-            "profile": TEXT,
-            "checks": array(
+_STATES = (
+    "no_response",
+    "auth_required",
+    "wrong_model",
+    "loading",
+    "listening",
+    "generation_failed",
+    "generating",
+    "degraded",
+    "healthy",
+)
+
+_BATTERY = closed(
+    {
+        "state": {"enum": [*_STATES]},
+        "invocation_id": described("The start of the engine that was examined, as systemd names it.", TEXT),
+        "asked": described("sha256 of what a user may choose: questions, switch, what need not run.", TEXT),
+        "seed": volatile(described("What texts and positions of the run were drawn with.", INTEGER)),
+        "checks": array(
+            closed(
+                {
+                    "name": STRING,
+                    "status": {"enum": ["pass", "fail", "inconclusive", "not_run"]},
+                    "threshold": ANY,
+                    "value": volatile(ANY),
+                    "evidence": volatile(ANY),
+                    "seconds": volatile(NUMBER),
+                },
+                required=["name", "status"],
+            )
+        ),
+        # Some questions are drawn at random.
+        "answers": volatile(
+            array(
                 closed(
-                    {
-                        "name": STRING,
-                        "status": {"enum": ["pass", "fail", "inconclusive", "not_run"]},
-                        "threshold": ANY,
-                        "value": volatile(ANY),
-                        "evidence": volatile(ANY),
-                        "seconds": volatile(NUMBER),
-                    },
-                    required=["name", "status"],
-                )
-            ),
-            "answers": array(
-                closed(
-                    {
-                        "question": STRING,
-                        "correct": BOOLEAN,
-                        "answer": volatile(TEXT),
-                        "reasoning": volatile(TEXT),
-                    },
+                    {"question": STRING, "correct": BOOLEAN, "answer": TEXT, "reasoning": TEXT},
                     required=["question", "answer"],
                 )
+            )
+        ),
+        "failed_checks": STRINGS,
+        "metrics": volatile({"type": ["object", "null"]}),
+    },
+    required=["state"],
+    nullable=True,
+)
+
+HEALTH = section(
+    "keys",
+    "What the health battery found.",
+    closed(
+        {
+            "full": described("The last full battery.", _BATTERY),
+            "quick": described(
+                "The last quick battery, if it came after the full one and says what that does not; else null.",
+                _BATTERY,
             ),
-            "failed_checks": STRINGS,
-            "metrics": volatile({"type": ["object", "null"]}),
         },
-        required=["state"],
     ),
 )
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import difflib
 import fcntl
 import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,16 +34,27 @@ Record = dict[str, Any]
 
 
 class Request(NamedTuple):
-    """What a task asks for; without a section and with state present, the record is only read."""
+    """What a task asks for; without a section and with state present, the record is only read.
+
+    section, data: one section; sections: several at once, {name: data}
+    """
 
     service: str
     state: str = "present"
     section: str | None = None
     data: Any = None
+    sections: Mapping[str, Any] | None = None
 
     @property
     def only_reads(self) -> bool:
-        return self.state == "present" and self.section is None
+        return self.state == "present" and not self.written
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """What is to be written, {section: data}."""
+        if self.state == "absent":
+            return {}
+        return dict(self.sections or {}) | ({self.section: self.data} if self.section is not None else {})
 
 
 def path_of(service: str) -> Path:
@@ -223,20 +235,32 @@ def apply(path: Path, request: Request, *, check_mode: bool) -> tuple[Record, Re
 
 def _check_request(request: Request) -> None:
     if request.state == "absent":
-        if request.data is not None:
-            raise ServingError("data has no meaning with state absent", where="data", remedy="Leave it out")
-    elif request.section is not None:
-        refuse_secrets(request.section, request.data)
-        check_data(request.section, request.data)
+        for name in ("data", "sections"):
+            if getattr(request, name) is not None:
+                raise ServingError(f"{name} has no meaning with state absent", where=name, remedy="Leave it out")
+    for section, data in request.written.items():
+        _check_name(section)
+        refuse_secrets(section, data)
+        check_data(section, data)
+
+
+def _check_name(section: str) -> None:
+    if section not in SECTIONS:
+        near = difflib.get_close_matches(section, SECTIONS, 1)
+        raise ServingError(
+            f"the record has no section {section!r}" + (f"; did you mean {near[0]}?" if near else ""),
+            where="sections",
+            remedy=f"Its sections are {', '.join(SECTIONS)}",
+        )
 
 
 def _after(before: Record, request: Request, path: Path) -> Record:
     if request.state == "absent":
         after = without_section(before, request.service, request.section) if request.section else {}
-    elif request.section is None:
-        after = before
     else:
-        after = with_section(before, request.service, request.section, request.data)
+        after = before
+        for section, data in request.written.items():
+            after = with_section(after, request.service, section, data)
     if after:
         check(after, path)
     return after

@@ -48,6 +48,24 @@ def test_reading_needs_the_service_only(run_module: RunModule, arguments: dict[s
     assert (result["changed"], result["record"]) == (False, written["record"])
 
 
+def test_several_sections(run_module: RunModule, arguments: dict[str, Any]) -> None:
+    several = {
+        "service": "vllm-kimi",
+        "path": arguments["path"],
+        "sections": {"decisions": [DECISION], "measured": {"tokens": 1}},
+    }
+    predicted = run_module("deployment_record", several, check=True)
+    real = run_module("deployment_record", several)
+    assert predicted["changed"] is real["changed"] is True
+    assert real["record"]["decisions"] == [DECISION]
+    assert real["record"]["measured"] == {"tokens": 1}
+    assert run_module("deployment_record", several)["changed"] is False
+    both = run_module("deployment_record", {**arguments, "sections": {}})
+    assert "mutually exclusive" in both["msg"]
+    absent = {"service": "vllm-kimi", "path": arguments["path"], "state": "absent", "sections": {}}
+    assert "sections has no meaning with state absent" in run_module("deployment_record", absent)["msg"]
+
+
 def test_absent(run_module: RunModule, arguments: dict[str, Any]) -> None:
     run_module("deployment_record", arguments)
     remove = {"service": "vllm-kimi", "state": "absent", "path": arguments["path"]}

@@ -15,11 +15,14 @@ from ansible_collections.blackwell.serving.plugins.module_utils.deployment.schem
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 
 DECISION = {"name": "max_model_len", "value": 131072, "reason": "fits with 25 % headroom"}
-HEALTH: dict[str, Any] = {
+BATTERY: dict[str, Any] = {
     "state": "healthy",
-    "checks": [{"name": "exact_answers", "status": "pass", "value": 5, "seconds": 1.25, "evidence": "Paris"}],
+    "invocation_id": "8f1c",
+    "seed": 7,
+    "checks": [{"name": "exact_set", "status": "pass", "value": 5, "seconds": 1.25, "evidence": "Paris"}],
     "answers": [{"question": "Capital of France?", "answer": "Paris", "reasoning": "Simple fact.", "correct": True}],
 }
+HEALTH = {"full": BATTERY, "quick": None}
 
 
 def put(path: Path, section: str, data: Any) -> dict[str, Any]:
@@ -98,20 +101,49 @@ def test_another_measurement_of_the_same_health_is_no_change(path: Path) -> None
     put(path, "health", HEALTH)
     text = path.read_bytes()
     again = json.loads(json.dumps(HEALTH))
-    again["checks"][0].update(seconds=9.5, value=6, evidence="Paris.")
-    again["answers"][0].update(answer="It is Paris.", reasoning="Easy.")
+    again["full"]["seed"] = 8
+    again["full"]["checks"][0].update(seconds=9.5, value=6, evidence="Paris.")
+    again["full"]["answers"] = [{"question": "And of Spain?", "answer": "Madrid"}]
     put(path, "health", again)
     assert path.read_bytes() == text
-    again["checks"][0]["status"] = "fail"
+    again["full"]["checks"][0]["status"] = "fail"
     assert put(path, "health", again)["health"] == again
+
+
+def test_a_quick_battery_leaves_the_full_one_and_a_full_one_takes_the_quick_one_away(path: Path) -> None:
+    put(path, "health", HEALTH)
+    failed = {"state": "generating", "checks": [{"name": "count", "status": "fail"}]}
+    assert put(path, "health", {"quick": failed})["health"] == {"full": BATTERY, "quick": failed}
+    assert put(path, "health", HEALTH)["health"] == HEALTH
 
 
 def test_settled_takes_only_the_marked_fields() -> None:
     assert settled(HEALTH, SECTIONS["health"]) == {
-        "state": "healthy",
-        "checks": [{"name": "exact_answers", "status": "pass"}],
-        "answers": [{"question": "Capital of France?", "correct": True}],
+        "full": {"state": "healthy", "invocation_id": "8f1c", "checks": [{"name": "exact_set", "status": "pass"}]},
+        "quick": None,
     }
+
+
+def test_several_sections_are_one_write_with_a_line_of_history_each(path: Path) -> None:
+    sections = {"decisions": [DECISION], "health": HEALTH}
+    request = Request("vllm-kimi", sections=sections)
+    after = apply(path, request, check_mode=False)[1]
+    assert {name: after[name] for name in sections} == sections
+    assert [entry["what"] for entry in after["history"]] == ["decisions: max_model_len", "health: full, quick"]
+    before = path.stat()
+    apply(path, request, check_mode=False)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_flaw_in_one_of_several_sections_writes_none(path: Path) -> None:
+    for sections, problem in (
+        ({"decisions": [DECISION], "helth": HEALTH}, "no section 'helth'; did you mean health"),
+        ({"decisions": [DECISION], "health": {"fll": None}}, "/health/fll is not known, nearest is full"),
+        ({"decisions": [DECISION], "notes": [{"name": "HF_TOKEN", "text": "hf_abcdefghijklmnop"}]}, "secret"),
+    ):
+        with pytest.raises(ServingError, match=problem):
+            apply(path, Request("vllm-kimi", sections=sections), check_mode=False)
+    assert not path.exists()
 
 
 def test_check_mode_predicts_and_writes_nothing(path: Path) -> None:
