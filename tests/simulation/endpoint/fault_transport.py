@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
 import time
@@ -49,13 +48,12 @@ def unavailable(_setting: Setting) -> Behaviour:
 
 
 def slow_first_token(setting: Setting) -> Behaviour:
-    """Every answer is right, and every second stream begins late: one of two replicas is slow."""
+    """Every answer is right, and every stream begins late."""
     delay = setting.slow_s * setting.rng.uniform(1.2, 1.6)
-    streams = itertools.count()
 
     def behave(call: Call, forward: Forward) -> Reply:
         reply = forward(call)
-        if call.generates and call.streams and next(streams) % 2:
+        if call.generates and call.streams:
             time.sleep(delay)
         return reply
 

@@ -62,7 +62,7 @@ FAULTS: tuple[Fault, ...] = (
         "right answers that begin late",
         "latency",
         transport.slow_first_token,
-        sections={"latency": {"max_ttft_s": 1.5}},
+        sections={"latency": {"max_ttft_s": 0.8}},
     ),
     _fault(
         "error in stream",
