@@ -82,8 +82,9 @@ def test_the_prediction_is_the_engines_own_number(record: dict[str, Any]) -> Non
 
 
 def test_the_answer_is_right_and_the_reasoning_apart(record: dict[str, Any]) -> None:
-    assert record["health"]["state"] == "healthy"
-    paris = [answer for answer in record["health"]["answers"] if "capital of France" in answer["question"]]
+    battery = record["health"]["full"]
+    assert battery["state"] == "healthy"
+    paris = [answer for answer in battery["answers"] if "capital of France" in answer["question"]]
     assert paris
     assert all("Paris" in answer["answer"] and "think" not in answer["answer"] for answer in paris)
     assert any(answer["reasoning"] for answer in paris)
