@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from simulation.endpoint.server import Endpoint, Exchange
 from simulation.endpoint.tokens import Prompt, Tokens, context
 
-SMALLEST = 17  # <user>, a paragraph, ten words of the instruction, five tokens of the template
-LENGTHS = [1, 5, 9, 17, 31, 64, 65, 129, 257, 1025]
+SMALLEST = 16  # <user>, a paragraph, ten words of the instruction, four tokens of the template
+LENGTHS = [1, 5, 9, 16, 31, 64, 65, 129, 257, 1025]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_every_length_is_right(endpoint: Endpoint) -> None:
     check = length_sweep.run(asked)
     assert (check.status, check.value, check.threshold) == ("pass", 10, 10)
     assert check.evidence == [
-        "right at 1, 5, 9, 17, 31, 64..65, 129, 257, 1025 tokens",
+        "right at 1, 5, 9, 16, 31, 64..65, 129, 257, 1025 tokens",
         "too short for the question, so only looked at for garbage: 1, 5, 9",
     ]
     assert asked.metrics["longest_prompt_tokens"] == 1025
@@ -91,6 +91,8 @@ def test_the_quick_profile_asks_less(endpoint: Endpoint) -> None:
 
 
 def test_lengths_above_the_context_are_left_out(endpoint: Endpoint) -> None:
+    endpoint.max_model_len = 264
+    assert run(endpoint, Tokens()).threshold == 8
     endpoint.max_model_len = 265
     check = run(endpoint, Tokens())
     assert (check.status, check.threshold) == ("pass", 9)
@@ -204,6 +206,17 @@ def test_an_engine_that_is_gone_ends_it(endpoint: Endpoint) -> None:
     with pytest.raises(EndpointError, match="503"):
         run(endpoint, Tokens(tamper=tamper))
 
+    def garbage_then_gone(exchange: Exchange, prompt: Prompt, payload: dict[str, Any]) -> dict[str, Any] | None:
+        if len(prompt.ids) < 65:
+            return payload
+        tamper(exchange, prompt, payload)
+        return None
+
+    tokens = garbage_at(64)
+    tokens.tamper = garbage_then_gone
+    with pytest.raises(EndpointError, match="503"):
+        run(endpoint, tokens)
+
 
 def test_an_engine_that_hangs_is_not_waited_for_at_every_length(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
@@ -223,7 +236,7 @@ def test_an_engine_that_hangs_is_not_waited_for_at_every_length(
 
 
 def test_time_that_is_up_hides_no_wrong_length(endpoint: Endpoint) -> None:
-    asked = prepared(endpoint, garbage_at(17))
+    asked = prepared(endpoint, garbage_at(16))
 
     def tamper(_exchange: Exchange, prompt: Prompt, payload: dict[str, Any]) -> dict[str, Any]:
         if len(prompt.ids) == 31:
