@@ -54,17 +54,44 @@ options:
     description:
       - Checks to run; without it those of O(profile). V(ready) always runs, because the others build on it.
       - V(ready) - the model is served with O(expected_max_model_len), and a first request is answered.
+      - V(logprobs) - the log probabilities of an answer are finite numbers, and those of a model that knows what it
+        says.
       - V(exact_set) - every question has its right answer. Of ten or more, one wrong answer is inconclusive.
-      - V(count) - 1 to 50 in order.
+      - V(count) - the numbers from 1 to 50 in order.
+      - V(latency) - a warm, short request has its first token in time.
+      - V(length_sweep) - the same question is answered in prompts of exactly N tokens, for many N.
+      - V(degeneration) - a long text has no loop, no row of one character and no foreign letters.
+      - V(multi_turn) - what was said in the first turn is known in the last.
+      - V(prefix_cache) - a prompt has the same right answer cold, from the prefix cache, and cold again.
+      - V(concurrency) - questions are answered rightly also when many are in flight, and none gets another's answer.
+      - V(needle) - a code at several depths of long prompts is found again.
+      - V(logprobs_after) - V(logprobs) once more, after the long prompts.
       - V(channels) - reasoning and answer are told apart, with thinking on and off; in the full profile streamed too.
+      - V(tool_calls) - a tool is called rightly, by choice and by force, streamed and not, and its result is used.
+      - V(vision) - the colour of an image is seen.
     type: list
     elements: str
-    choices: [ready, exact_set, count, channels]
+    choices:
+      - ready
+      - logprobs
+      - exact_set
+      - count
+      - latency
+      - length_sweep
+      - degeneration
+      - multi_turn
+      - prefix_cache
+      - concurrency
+      - needle
+      - logprobs_after
+      - channels
+      - tool_calls
+      - vision
   profile:
     description:
-      - V(full) runs every check. V(quick) takes less than 20 s at 60 tokens per second; it runs V(ready), V(exact_set),
-        V(count) and V(channels), in their small form, and is meant for a service that has passed the full profile since
-        it was started.
+      - V(full) runs every check. V(quick) takes less than 20 s at 60 tokens per second; it runs V(ready), V(logprobs),
+        V(exact_set), V(count), V(latency), V(length_sweep) and V(channels), in their small form, and is meant for a
+        service that has passed the full profile since it was started.
     type: str
     choices: [quick, full]
     default: full
@@ -77,6 +104,21 @@ options:
       - C(exact_set) is a list; each entry is a dictionary of C(name), C(prompt) or C(messages), C(thinking) (default
         V(false)), C(max_tokens) (default V(64), or V(2048) with thinking) and C(expect), a regular expression searched
         in the stripped content. The first with C(thinking), else the first one, is also what V(channels) asks.
+      - C(logprobs) has C(prompt), C(max_tokens) and C(min_mean_logprob).
+      - C(count) has C(prompt), C(last) and C(max_tokens).
+      - C(latency) has C(prompt), C(max_tokens), C(max_ttft_s) in seconds and C(min_tokens_per_s), V(0) for any.
+      - C(length_sweep) has C(instruction), C(expect), C(filler) (words), C(lengths) and C(quick_lengths) in tokens, and
+        C(max_tokens).
+      - C(degeneration) has C(prompt), C(thinking), C(max_tokens), C(min_characters) and C(scripts) (first words of
+        Unicode names, such as C(LATIN)).
+      - C(multi_turn) has C(turns), of which the first holds C({code}), C(ask), C(codes) and C(max_tokens).
+      - C(prefix_cache) has C(instruction), C(expect), C(filler), C(prompt_tokens) and C(max_tokens).
+      - C(concurrency) has C(levels), C(questions) in the form of C(exact_set), and C(max_tokens).
+      - C(needle) has C(sentence), which holds C({code}), C(ask), C(codes), C(filler), C(lengths) in tokens, C(depths)
+        as shares, and C(max_tokens).
+      - C(tool_calls) has C(tools), C(prompt), C(name) and C(arguments) of the expected call, C(result), C(expect) for
+        the answer to the result, and C(id_pattern).
+      - C(vision) has C(prompt) and C(expect), which may hold C({colour}).
     type: raw
   seed:
     description:
@@ -314,7 +356,7 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
         session,
         sections["exact_set"],
         sections,
-        random.Random(seed),  # noqa: S311 (texts, no secrets)
+        seed=seed,
         metrics={"seed": seed},
         thinking_parameter=params["thinking_parameter"],
         full=params["profile"] == "full",

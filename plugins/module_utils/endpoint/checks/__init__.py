@@ -13,7 +13,21 @@ from typing import Any, Protocol
 
 from ...errors import ServingError
 from ..check import Check, Context
-from . import channels, count, exact_set
+from . import (
+    channels,
+    concurrency,
+    count,
+    degeneration,
+    exact_set,
+    latency,
+    length_sweep,
+    logprobs,
+    multi_turn,
+    needle,
+    prefix_cache,
+    tool_calls,
+    vision,
+)
 
 
 class Section(Protocol):
@@ -27,14 +41,36 @@ class Section(Protocol):
 
 # `ready` is not here: the battery runs it first, always, because the others build on what it finds out.
 CHECKS: dict[str, Callable[[Context], Check]] = {
+    "logprobs": logprobs.run,
     "exact_set": exact_set.run,
     "count": count.run,
+    "latency": latency.run,
+    "length_sweep": length_sweep.run,
+    "degeneration": degeneration.run,
+    "multi_turn": multi_turn.run,
+    "prefix_cache": prefix_cache.run,
+    "concurrency": concurrency.run,
+    "needle": needle.run,
+    "logprobs_after": logprobs.run_after,
     "channels": channels.run,
+    "tool_calls": tool_calls.run,
+    "vision": vision.run,
 }
 # Together less than 20 s at 60 tokens per second; a passed full battery of the same start is on record before.
-QUICK = ("ready", "exact_set", "count", "channels")
+QUICK = ("ready", "logprobs", "exact_set", "count", "latency", "length_sweep", "channels")
 SECTIONS: dict[str, Section] = {
     "exact_set": exact_set,
+    "count": count,
+    "latency": latency,
+    "logprobs": logprobs,
+    "length_sweep": length_sweep,
+    "degeneration": degeneration,
+    "multi_turn": multi_turn,
+    "prefix_cache": prefix_cache,
+    "concurrency": concurrency,
+    "needle": needle,
+    "tool_calls": tool_calls,
+    "vision": vision,
 }
 
 

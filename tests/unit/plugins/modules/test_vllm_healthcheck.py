@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, checks
 from ansible_collections.blackwell.serving.plugins.module_utils.engine import listener
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.listener import Listener
 from simulation.endpoint.server import QUESTIONS, Endpoint
 from simulation.endpoint.unit import tell
 
+NAMES = ["ready", "exact_set", "count", "channels"]
+ASKED = {"questions": QUESTIONS, "checks": NAMES}
 RunModule = Callable[..., dict[str, Any]]
 
 LOGS = Path(__file__).parents[2] / "data" / "engine_logs"
@@ -45,7 +48,7 @@ def own_the_port(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
 
 
 def test_healthy_endpoint(run_module: RunModule, endpoint: Endpoint) -> None:
-    arguments = {"base_url": endpoint.url, "model": "kimi", "questions": QUESTIONS, "expected_max_model_len": 8192}
+    arguments = {"base_url": endpoint.url, "model": "kimi", "expected_max_model_len": 8192, **ASKED}
     result = run_module("vllm_healthcheck", arguments)
     assert (result["state"], result["changed"], result["failed_checks"]) == ("healthy", False, [])
     assert [check["status"] for check in result["checks"]] == ["pass"] * 4
@@ -55,7 +58,7 @@ def test_healthy_endpoint(run_module: RunModule, endpoint: Endpoint) -> None:
 
 def test_wrong_answers_fail_the_task_with_the_evidence(run_module: RunModule, endpoint: Endpoint) -> None:
     endpoint.fault = lambda exchange: exchange.path.endswith("completions") and exchange.answer("Sis")
-    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, "questions": QUESTIONS})
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, **ASKED})
     assert result["failed"] is True
     assert result["state"] == "generating"
     assert result["failed_checks"] == ["exact_set", "count", "channels"]
@@ -67,7 +70,7 @@ def test_wrong_answers_fail_the_task_with_the_evidence(run_module: RunModule, en
 def test_nothing_there(run_module: RunModule, closed_url: str) -> None:
     result = run_module("vllm_healthcheck", {"base_url": closed_url})
     assert (result["failed"], result["state"]) == (True, "no_response")
-    assert [check["status"] for check in result["checks"]] == ["fail", "not_run", "not_run", "not_run"]
+    assert [check["status"] for check in result["checks"]] == ["fail"] + ["not_run"] * (len(battery.NAMES) - 1)
 
 
 def test_check_mode_before_anything_exists(run_module: RunModule, closed_url: str) -> None:
@@ -80,7 +83,7 @@ def test_check_mode_before_anything_exists(run_module: RunModule, closed_url: st
 def test_check_mode_while_the_old_service_still_serves(
     run_module: RunModule, endpoint: Endpoint, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = {"base_url": endpoint.url, "questions": QUESTIONS}
+    old = {"base_url": endpoint.url, **ASKED}
     assert run_module("vllm_healthcheck", {**old, "model": "other"}, check=True)["unknown_until"] == "switch"
     assert run_module("vllm_healthcheck", {**old, "expected_max_model_len": 1}, check=True)["unknown_until"] == "switch"
     tell(host, LoadState="not-found", ActiveState="inactive")
@@ -106,7 +109,7 @@ def test_another_process_on_the_units_port(
 ) -> None:
     tell(host)
     own_the_port(monkeypatch, "vllm-glm5.service")
-    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, "unit": "kimi", "questions": QUESTIONS})
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, "unit": "kimi", **ASKED})
     assert (result["failed"], result["state"]) == (True, "wrong_model")
     assert "vllm-glm5.service" in result["msg"]
 
@@ -161,3 +164,27 @@ def test_bad_input(run_module: RunModule, endpoint: Endpoint, changed: dict[str,
     result = run_module("vllm_healthcheck", {"base_url": endpoint.url, **changed})
     assert result["failed"] is True
     assert said in result["msg"]
+
+
+def test_the_profile_chooses_the_checks(run_module: RunModule, closed_url: str) -> None:
+    """Nothing listens there, so that the checks are named and none of them is run."""
+    for profile, names in {"quick": checks.QUICK, "full": battery.NAMES}.items():
+        result = run_module("vllm_healthcheck", {"base_url": closed_url, "profile": profile})
+        assert [check["name"] for check in result["checks"]] == list(names)
+
+
+def test_the_seed_is_told_and_taken(run_module: RunModule, endpoint: Endpoint) -> None:
+    arguments = {"base_url": endpoint.url, "questions": QUESTIONS, "checks": ["ready"]}
+    drawn = [run_module("vllm_healthcheck", arguments)["metrics"]["seed"] for _run in range(2)]
+    assert drawn[0] != drawn[1]
+    assert run_module("vllm_healthcheck", {**arguments, "seed": 7})["metrics"]["seed"] == 7
+
+
+def test_the_progress_file_is_gone_at_the_end(run_module: RunModule, endpoint: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    seen: list[str] = []
+    endpoint.fault = lambda exchange: bool(path.is_file() and seen.append(path.read_text()))
+    arguments = {"base_url": endpoint.url, **ASKED, "progress_file": str(path)}
+    assert run_module("vllm_healthcheck", arguments)["state"] == "healthy"
+    assert any('"check": "count"' in text for text in seen)
+    assert not path.exists()

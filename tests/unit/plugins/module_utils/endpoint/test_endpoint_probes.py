@@ -28,7 +28,7 @@ def test_a_list_is_the_exact_set_in_data_and_in_a_file(held: Any, tmp_path: Path
 
 def test_every_default_section_is_usable() -> None:
     assert set(checks.read_sections({})) == set(checks.SECTIONS)
-    assert {checks.section_of(name) for name in checks.CHECKS} - set(checks.SECTIONS) <= {"channels", "count"}
+    assert {checks.section_of(name) for name in checks.CHECKS} - set(checks.SECTIONS) == {"channels"}
 
 
 def test_a_section_that_is_null_does_not_apply() -> None:
