@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,9 +118,9 @@ def read_completion(payload: Any) -> Completion:
     held = choice.get("logprobs")
     if isinstance(held, dict):
         completion.tokens = [str(token) for token in _list(held.get("tokens"))]
-        completion.logprobs = [_number(value) for value in _list(held.get("token_logprobs"))]
+        completion.logprobs = [number(value) for value in _list(held.get("token_logprobs"))]
         completion.top = [
-            {str(token): _number(value) for token, value in best.items()} if isinstance(best, dict) else {}
+            {str(token): number(value) for token, value in best.items()} if isinstance(best, dict) else {}
             for best in _list(held.get("top_logprobs"))
         ]
     return completion
@@ -146,6 +147,11 @@ def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _number(value: Any) -> float:
-    """Some servers write NaN as null, because JSON has no NaN."""
-    return float(value) if isinstance(value, int | float) else float("nan")
+def number(value: Any) -> float:
+    """NaN for what is no number: some servers write null for it, because JSON has no NaN."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

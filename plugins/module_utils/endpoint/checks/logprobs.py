@@ -19,7 +19,7 @@ from typing import Any
 from ...errors import ServingError
 from .. import chat, metrics, raw
 from ..chat import Answer
-from ..check import FAIL, NOT_RUN, PASS, Check, Context, shown
+from ..check import FAIL, NOT_RUN, PASS, Check, Context, shorten, shown
 from ..failure import EndpointError
 from ..fields import positive
 from ..percentiles import mean
@@ -36,6 +36,7 @@ _TOP = 5
 _ROUNDING = 1e-6
 # What vLLM writes for minus infinity.
 _FLOOR = -9999.0
+_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def judge(answer: Answer, least: float) -> tuple[float | None, str | None]:
     for number, entry in enumerate(answer.logprobs, start=1):
         if problem := _wrong_entry(entry):
             return None, f"token {number} of {len(answer.logprobs)}, {entry.get('token')!r}: {problem}"
-    average = round(mean([float(entry["logprob"]) for entry in answer.logprobs]), 4)
+    average = round(mean([raw.number(entry["logprob"]) for entry in answer.logprobs]), 4)
     if missing := _missing(answer):
         return average, missing
     if average < least:
@@ -127,22 +128,23 @@ def judge(answer: Answer, least: float) -> tuple[float | None, str | None]:
 
 
 def _wrong_entry(entry: Mapping[str, Any]) -> str | None:
-    best = [one for one in entry.get("top_logprobs") or () if isinstance(one, dict)]
+    listed = entry.get("top_logprobs")
+    best = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     for one in (entry, *best):
-        value = one.get("logprob")
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            return f"its log probability is {'no number' if value is None else value}"
+        written = one.get("logprob")
+        value = raw.number(written)
+        if not math.isfinite(value):
+            return f"its log probability is {shorten(repr(written), _SHOWN)}"
         if value > _ROUNDING:
             return f"{value} is no log probability (is --logprobs-mode raw_logits set?)"
         if value <= _FLOOR:
             return f"{value} stands for minus infinity"
     if not best:
         return "no most probable tokens came with it"
-    same = [one["logprob"] for one in best if one.get("token") == entry.get("token")]
-    if not same:
+    if all(one.get("token") != entry.get("token") for one in best):
         return f"it was chosen greedily, but is not among the {len(best)} most probable ones"
-    highest = max(one["logprob"] for one in best)
-    if entry["logprob"] < highest - _ROUNDING:
+    highest = max(raw.number(one["logprob"]) for one in best)
+    if raw.number(entry["logprob"]) < highest - _ROUNDING:
         return f"it was chosen greedily at {entry['logprob']}, but the most probable one has {highest}"
     return None
 

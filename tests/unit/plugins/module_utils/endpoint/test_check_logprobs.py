@@ -77,7 +77,10 @@ def test_numbers_of_a_model_that_is_sure(endpoint: Endpoint) -> None:
     [
         ([entry(), entry(value=math.nan)], "token 2 of 2, 'one': its log probability is nan"),
         ([entry(value=-math.inf)], "its log probability is -inf"),
-        ([entry(value=None)], "its log probability is no number"),
+        ([entry(value=None)], "its log probability is None"),
+        ([{**entry(), "logprob": True}], "its log probability is True"),
+        ([{**entry(), "logprob": -(10**400)}], "its log probability is -1000"),
+        ([{**entry(), "top_logprobs": 5}], "no most probable tokens"),
         ([entry(value=-0.1, two=math.nan)], "its log probability is nan"),
         ([entry(value=0.5)], "0.5 is no log probability"),
         ([entry(value=-9999.0)], "-9999.0 stands for minus infinity"),
