@@ -20,7 +20,11 @@ At 64 heads the scratch was there twice, at 8 heads once (a guess at the cause: 
 torch any more is cut out of the freed scratch, so that the next layer needs a new one). Measured with vLLM 0.24.0 on an
 H200 / by this formula, GiB: TRITON_MLA 64 heads 33.23 / 33.16; 8 heads at 262,144, 131,072 and 32,768 tokens 2.17 /
 2.16, 2.10 / 2.10, 0.60 / 0.60; with 64 sequences 0.30 / 0.28; 4 heads at 8,192 tokens 0.18 / 0.16; FLASH_ATTN_MLA 64
-heads 4.13 / 4.11, 4 heads 0.24 / 0.22. Other backends: the middle of seven printed estimates of 0.37 to 2.44 GiB.
+heads 4.13 / 4.11, 4 heads 0.24 / 0.22.
+
+Two guesses, by what engines printed. Sparse MLA (DSA): GLM-5.1 on eight SM120 cards, 4.94 and 4.98 GiB, with three
+drafted tokens 6.04, 6.26, 6.34 and 6.84, of which the graphs took 1.2 and 2.3 in the end. Other backends: the middle of
+seven estimates of 0.37 to 2.44 GiB, which for one model alone were 0.91 and 1.69.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from dataclasses import dataclass
 from .activation_shape import ActivationShape
 from .layer_specs import Parallel
 from .release import EngineRelease
-from .units import MIB, gib
+from .units import GIB, MIB, gib
 
 _MIN_TOKENS_PER_SPLIT = 512
 _FLASH_ATTENTION_SPLITS = 32
@@ -39,6 +43,9 @@ _SMALL_ALLOCATION = 10 * MIB  # torch's kMinLargeAlloc
 _MULTIPROCESSORS = {"rtx pro 6000": 188, "h200": 132, "h100": 132, "b200": 148, "b300": 148}
 _MULTIPROCESSORS_OTHERWISE = 188
 _MIB_PER_GRAPH_OTHERWISE = 9
+_SPARSE_MLA = int(4.96 * GIB)
+_SPARSE_MLA_DRAFTING = int(6.3 * GIB)
+_SPARSE_MLA_GRAPHS = 100  # of max_num_seqs 1,024, the default of those cards
 _RESERVED_FROM = (0, 25)
 _ROCM_FROM = (0, 26)
 
@@ -65,6 +72,7 @@ def estimate_cuda_graphs(
     max_model_len: int,
     card_name: str | None,
     rocm: bool = False,
+    drafts: int = 0,
 ) -> CudaGraphs:
     """What that release subtracts for this model on one card, as far as it is known."""
     on_top = 0
@@ -80,6 +88,8 @@ def estimate_cuda_graphs(
         )
     requests = min(max_num_seqs, _LARGEST_CAPTURE)
     graphs = _captured(min(2 * max_num_seqs, _LARGEST_CAPTURE)) + _captured(requests) - 2
+    if shape.is_sparse:
+        return _sparse_mla(graphs, drafts)
     heads = shape.num_attention_heads // parallel.tensor * parallel.decode_context
     per_graph, known = 1, True
     scratch = 0
@@ -106,6 +116,17 @@ def estimate_cuda_graphs(
         f"CUDA graphs, estimated: {gib(count)} for {backend} with {heads} heads per card, max_num_seqs "
         f"{max_num_seqs:,} and {max_model_len:,} tokens{_beyond(on_top, max_num_seqs)}.",
         on_top=on_top,
+    )
+
+
+def _sparse_mla(graphs: int, drafts: int) -> CudaGraphs:
+    count = (_SPARSE_MLA_DRAFTING if drafts else _SPARSE_MLA) * min(graphs, _SPARSE_MLA_GRAPHS) // _SPARSE_MLA_GRAPHS
+    return CudaGraphs(
+        count,
+        f"CUDA graphs: not known for sparse MLA and taken as {gib(count)}, by what engines printed for GLM-5.1 on "
+        "eight cards of compute capability 12.0 (4.94 to 6.84 GiB). Give cuda_graph_bytes_per_gpu, or `measured` "
+        "after a first start.",
+        known=False,
     )
 
 

@@ -14,6 +14,7 @@ from .batch_defaults import batch_defaults
 from .cuda_graphs import CudaGraphs, estimate_cuda_graphs
 from .overhead import Overhead, estimate_overhead
 from .request import BudgetRequest
+from .speculative import drafted_tokens
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Settings:
             max_model_len=self.max_model_len,
             card_name=request.card_name,
             rocm=request.is_rocm,
+            drafts=drafted_tokens(request.speculative_config),
         )
 
     @property

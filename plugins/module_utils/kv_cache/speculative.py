@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ServingError
-from .config_fields import architecture_of, optional_int, text_config
-from .families.attention import full_attention
+from .config_fields import architecture_of, names, optional_int, text_config
+from .families.attention import attention, full_attention, mimo_v2_mtp, step3p5
 from .families.caches import AttentionCache, Cache, IndexerCache, LatentCache, Layers
 from .families.compressed import window_only
+from .families.defaults import filled_in
+from .families.heads import layer_count
 from .families.latent import MLA_MODEL_TYPES, latent
 from .family import FamilyLayers, read_family
 
@@ -40,12 +42,17 @@ class Draft:
     asynchronous: bool = True
 
 
+def drafted_tokens(speculative: Mapping[str, Any] | None) -> int:
+    """Per step; 0 without speculative decoding. Raises ServingError for what is no number."""
+    return (optional_int(speculative, "num_speculative_tokens") or 1) if speculative else 0
+
+
 def read_draft(speculative: Mapping[str, Any] | None, config: Mapping[str, Any]) -> Draft:
     """Raises ServingError for a method, or a model with it, whose layers are not known."""
     if not speculative:
         return Draft()
     method = str(speculative.get("method") or ("draft_model" if speculative.get("model") else "mtp"))
-    tokens = optional_int(speculative, "num_speculative_tokens") or 1
+    tokens = drafted_tokens(speculative)
     if method in _WITHOUT_LAYERS:
         return Draft(tokens=tokens, asynchronous=method not in _NOT_ASYNC)
     if method in _DRAFT_MODELS:
@@ -74,18 +81,39 @@ def _draft_model(method: str, draft: object) -> Layers:
 
 def _mtp(config: Mapping[str, Any]) -> Layers:
     """The head's layers are like the model's layers that keep every token."""
-    architecture, text = architecture_of(config), text_config(config)
+    architecture, text = architecture_of(config), filled_in(text_config(config))
     family = read_family(config)
+    if architecture.startswith("Gemma4"):
+        return ()  # its drafts read the cache of the model itself
+    if architecture.startswith("MiMoV2"):
+        return (mimo_v2_mtp(text),)
     count = optional_int(text, *[name for name in _MTP_LAYERS if text.get(name)])
     if count is None:
         raise _unknown(f"MTP with {architecture}", f"config.json has none of {', '.join(_MTP_LAYERS)}")
     if family.name == "mla+compressed":
         return (window_only(text),) * count
     if family.name in _NO_MTP_READER:
-        raise _unknown(f"MTP with {architecture}", "the windows of its MTP layers are not known to this release")
+        return _mtp_of_windows(text, architecture, count)
     if family.name == "gqa+mamba2":
         count *= _attention_per_mtp_layer(text, architecture)
     return (_one_that_keeps_everything(family),) * count
+
+
+def _mtp_of_windows(text: Mapping[str, Any], architecture: str, count: int) -> Layers:
+    """The model's layer types go on behind its last layer, or are named besides."""
+    layers = layer_count(text)
+    own = names(text, "mtp_layer_types") or []
+    if architecture.startswith("Step3p"):
+        kinds = [*(names(text, "layer_types") or []), *own][layers : layers + count]
+        reader = step3p5
+    elif architecture.startswith(("ExaoneMoe", "ExaoneMoE")):
+        kinds = (own or names(text, "layer_types") or [])[:count]
+        reader = attention
+    else:
+        raise _unknown(f"MTP with {architecture}", "the windows of its MTP layers are not known to this release")
+    if len(kinds) < count:
+        raise _unknown(f"MTP with {architecture}", f"config.json names the kinds of {len(kinds)} of {count} MTP layers")
+    return reader({**text, "num_hidden_layers": count, "layer_types": kinds})
 
 
 def _attention_per_mtp_layer(text: Mapping[str, Any], architecture: str) -> int:

@@ -84,14 +84,19 @@ def mimo_v2(text: Fields) -> Layers:
     """hybrid_layer_pattern: 1 slides, with heads of its own. Keys and values differ in size."""
     size = head_size(text)
     full = AttentionCache(key_value_heads(text), size, optional_int(text, "v_head_dim") or size)
-    size = optional_int(text, "swa_head_dim") or size
-    sliding = AttentionCache(
-        positive_int(text, "swa_num_key_value_heads"),
-        size,
-        optional_int(text, "swa_v_head_dim") or size,
-        window=positive_int(text, "sliding_window_size", "sliding_window"),
-    )
+    sliding = _mimo_v2_window(text, positive_int(text, "sliding_window_size", "sliding_window"))
     return tuple((sliding if slides else full,) for slides in by_numbers(text, "hybrid_layer_pattern"))
+
+
+def mimo_v2_mtp(text: Fields) -> tuple[Cache, ...]:
+    """The one MTP layer that vLLM runs slides, where config.json has sliding_window_size."""
+    return (_mimo_v2_window(text, optional_int(text, "sliding_window_size")),)
+
+
+def _mimo_v2_window(text: Fields, window: int | None) -> AttentionCache:
+    size = optional_int(text, "swa_head_dim") or head_size(text)
+    value = optional_int(text, "swa_v_head_dim") or size
+    return AttentionCache(positive_int(text, "swa_num_key_value_heads"), size, value, window=window)
 
 
 def step3p5(text: Fields) -> Layers:

@@ -85,6 +85,108 @@ def test_data_gives_what_the_folder_gives(run_module: RunModule, tmp_path: Path)
     assert budget({"path": str(folder)}, check=True) == by_path
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (["--tensor-parallel-size", "8", "-dcp=2"], {"tensor_parallel_size": 8, "decode_context_parallel_size": 2}),
+        (["--max-model-len=64K"], {"max_model_len": "64K"}),
+        (["--kv-cache-dtype", "fp8"], {"kv_cache_dtype": "fp8"}),
+        (["--block_size", "64"], {"block_size": 64}),
+        (["--gpu-memory-utilization", "0.85"], {"gpu_memory_utilization": 0.85}),
+        (["--max-num-seqs", "16", "--max-num-batched-tokens", "2K"], {
+            "max_num_seqs": 16, "max_num_batched_tokens": 2048,
+        }),
+        (["--enforce-eager", "--seed", "1"], {"enforce_eager": True}),
+        (["--kv-cache-memory-bytes", "10G"], {"available_kv_cache_bytes": 10 << 30}),
+        (["--hf-overrides", '{"max_position_embeddings": 65536}'], {
+            "config": {**PLAIN, "max_position_embeddings": 65536},
+        }),
+    ],
+)  # fmt: skip
+def test_arguments_of_the_engine_say_what_options_say(
+    run_module: RunModule, arguments: list[str], options: dict[str, Any]
+) -> None:
+    common = {
+        "config": PLAIN,
+        "weights_bytes": 30_000_000_000,
+        "gpus": [gpu(index) for index in range(8)],
+        "vllm_version": "0.33.0",
+        "speculative_config": None,
+    }
+    by_option = run_module("vllm_kv_budget", {**common, **options})
+    by_argument = run_module("vllm_kv_budget", {**common, "arguments": arguments})
+    assert {**by_argument, "invocation": None} == {**by_option, "invocation": None}
+    assert "kv_cache" in by_argument, by_argument.get("msg")
+    plain = run_module("vllm_kv_budget", common)
+    assert plain["kv_cache"] != by_argument["kv_cache"] or plain["memory"] != by_argument["memory"]
+
+
+def test_the_last_argument_wins_over_the_option(run_module: RunModule) -> None:
+    common = {"config": PLAIN, "available_kv_cache_bytes": 10 << 30, "max_model_len": "32K"}
+    budget = run_module("vllm_kv_budget", {**common, "arguments": ["--max-model-len", "8k", "--max-model-len=16K"]})
+    assert budget["max_model_len"]["requested"] == 16384
+    refused = run_module("vllm_kv_budget", {**common, "arguments": ["--max-num-seqs", "lots"]})
+    assert refused["failed"]
+    assert "--max-num-seqs" in refused["msg"]
+
+
+def test_the_installed_engines_own_rules_settle_auto(run_module: RunModule, tmp_path: Path) -> None:
+    """A release that has another word for FP8 than the table of releases."""
+    site = tmp_path / "site-packages"
+    resolver = site / "vllm" / "utils" / "torch_utils.py"
+    resolver.parent.mkdir(parents=True)
+    resolver.write_text(
+        "MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP = {'fp8': 'fp8_e5m2'}\n"
+        "def get_kv_cache_quant_algo_string(quant_cfg):\n"
+        "    quantization_inner = quant_cfg.get('quantization', quant_cfg)\n"
+        "    kv_algo = (quantization_inner.get('kv_cache_scheme') or quant_cfg.get('kv_cache_scheme')\n"
+        "               or quantization_inner.get('kv_cache_quant_algo') or quant_cfg.get('kv_cache_quant_algo'))\n"
+        "    if kv_algo.get('dynamic') is False and kv_algo.get('num_bits') == 8:\n"
+        "        return 'fp8'\n"
+    )
+    common = {"config": PLAIN, "hf_quant_config": HF_QUANT, "available_kv_cache_bytes": 10 << 30}
+    asked = run_module("vllm_kv_budget", {**common, "site_packages": str(site)})
+    assert asked["kv_cache"]["dtype"] == "fp8_e5m2"
+    assert run_module("vllm_kv_budget", common)["kv_cache"]["dtype"] == "fp8_e4m3"
+    nowhere = {**common, "site_packages": str(tmp_path / "nowhere")}
+    assert run_module("vllm_kv_budget", nowhere, check=True)["kv_cache"]["dtype"] == "fp8_e4m3"
+    assert "no vLLM is installed there" in run_module("vllm_kv_budget", nowhere)["msg"]
+
+
+DRAFT = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "model_type": "llama",
+    "hidden_size": 7168,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 64,
+    "head_dim": 128,
+}
+
+
+def test_a_draft_model_in_a_folder_brings_its_own_configuration(run_module: RunModule, tmp_path: Path) -> None:
+    folder = write(tmp_path / "draft", config=DRAFT)
+    common = {"config": PLAIN, "tensor_parallel_size": 8, "available_kv_cache_bytes": 10 << 30}
+    speculative = {"method": "eagle3", "num_speculative_tokens": 3}
+    by_folder = run_module("vllm_kv_budget", {**common, "speculative_config": {**speculative, "model": str(folder)}})
+    by_content = run_module("vllm_kv_budget", {**common, "speculative_config": {**speculative, "draft_config": DRAFT}})
+    assert by_folder["kv_cache"] == by_content["kv_cache"]
+    written = json.dumps({**speculative, "model": str(folder)})
+    by_argument = run_module("vllm_kv_budget", {**common, "arguments": ["--speculative-config", written]})
+    assert by_argument["kv_cache"] == by_content["kv_cache"]
+
+
+def test_a_draft_model_that_cannot_be_read(run_module: RunModule, tmp_path: Path) -> None:
+    common = {"config": PLAIN, "available_kv_cache_bytes": 10 << 30}
+    missing = {**common, "speculative_config": {"method": "eagle3", "model": str(tmp_path / "draft")}}
+    assert str(tmp_path / "draft") in run_module("vllm_kv_budget", missing)["msg"]
+    assert run_module("vllm_kv_budget", missing, check=True)["unknown_until"] == "fetch"
+    on_the_hub = {**common, "speculative_config": {"method": "eagle3", "model": "someone/draft"}}
+    failed = run_module("vllm_kv_budget", on_the_hub)
+    assert failed["failed"]
+    assert "speculative_config.draft_config" in failed["msg"]
+
+
 def test_the_plan_stage(run_module: RunModule) -> None:
     result = run_module(
         "vllm_kv_budget",

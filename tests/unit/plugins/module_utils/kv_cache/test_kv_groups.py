@@ -16,6 +16,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_s
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.planner import Planner
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.specs import hybrid_block_size
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.speculative import read_draft
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -350,3 +351,28 @@ def test_an_encoder_is_reserved_for_by_the_batch(ask: Ask) -> None:
         ("full_attention", 448 // 16),
         ("cross_attention", 8192 // 16),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "drafted"),
+    [
+        ("XiaomiMiMo__MiMo-V2-Flash", {}, [128]),  # vLLM runs the first MTP layer only
+        ("XiaomiMiMo__MiMo-V2-Flash", {"sliding_window_size": None}, [None]),
+        ("google__gemma-4-26B-A4B", {}, []),  # drafts read the model's own cache
+        ("stepfun-ai__Step-3.7-Flash", {"mtp_layer_types": ["sliding_attention"] * 3}, [512, 512, 512]),
+    ],
+)
+def test_mtp_layers_of_models_with_windows(
+    name: str, change: dict[str, Any], drafted: list[int | None], published: Config
+) -> None:
+    layers = read_draft({"method": "mtp"}, {**published(name), **change}).layers
+    assert [getattr(cache, "window", None) for layer in layers for cache in layer] == drafted
+
+
+def test_mtp_layers_behind_the_last_layer_type(published: Config) -> None:
+    config = published("stepfun-ai__Step-3.7-Flash")
+    longer = {**config, "layer_types": [*config["layer_types"], "sliding_attention", "full_attention", "x"]}
+    assert len(read_draft({"method": "mtp"}, {**longer, "num_nextn_predict_layers": 2}).layers) == 2
+    for broken in (longer, config):
+        with pytest.raises(ServingError, match="cannot estimate"):
+            read_draft({"method": "mtp"}, broken)
