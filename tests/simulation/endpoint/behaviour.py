@@ -81,7 +81,7 @@ def answers(where: Where, change: Change) -> Behaviour:
     return behave
 
 
-def requests(where: Where, change: Callable[[Call], Call]) -> Behaviour:
+def requests(setting: Setting, where: Where, change: Callable[[Call], Call]) -> Behaviour:
     """Let the server see another request; it still counts the tokens of the one that was sent."""
 
     def behave(call: Call, forward: Forward) -> Reply:
@@ -90,15 +90,11 @@ def requests(where: Where, change: Callable[[Call], Call]) -> Behaviour:
         other = change(call)
         if other.body == call.body:
             return forward(call)
-        honest = forward(call.changed(max_tokens=1, stream=False, stream_options=None))
         reply = forward(other)
-        if reply.status != 200 or honest.status != 200:
+        if reply.status != 200:
             return reply
         answer = wire.read(other, reply)
-        answer.usage = {
-            **answer.usage,
-            "prompt_tokens": wire.read(call.changed(stream=False), honest).usage["prompt_tokens"],
-        }
+        answer.usage = {**answer.usage, "prompt_tokens": setting.prompt_length(call)}
         return wire.write(call, answer)
 
     return behave

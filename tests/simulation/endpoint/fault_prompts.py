@@ -43,7 +43,7 @@ def garbage_on_cache_hit(setting: Setting) -> Behaviour:
     return answers(hit, garble(setting))
 
 
-def forgets_turns(_setting: Setting) -> Behaviour:
+def forgets_turns(setting: Setting) -> Behaviour:
     """Nothing before the user's last words reaches the model; a tool's result after them does."""
 
     def change(call: Call) -> Call:
@@ -51,7 +51,7 @@ def forgets_turns(_setting: Setting) -> Behaviour:
         system = [message for message in call.messages[:last] if message.get("role") == "system"]
         return call.changed(messages=[*system, *call.messages[last:]])
 
-    return requests(lambda call: any(message.get("role") == "user" for message in call.messages), change)
+    return requests(setting, lambda call: any(message.get("role") == "user" for message in call.messages), change)
 
 
 def forgets_middle(setting: Setting) -> Behaviour:
@@ -71,4 +71,4 @@ def forgets_middle(setting: Setting) -> Behaviour:
         ]
         return call.changed(messages=messages)
 
-    return requests(lambda call: bool(call.messages) and setting.prompt_length(call) > long, change)
+    return requests(setting, lambda call: bool(call.messages) and setting.prompt_length(call) > long, change)

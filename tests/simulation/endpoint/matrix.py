@@ -27,7 +27,7 @@ from .upstream import Upstream
 
 MARKS = {"pass": ".", "fail": "X", "inconclusive": "?", "not_run": "-"}
 CLEAN = "no fault"
-QUESTIONS = Path(__file__).parents[1] / "model" / "questions.yml"
+QUESTIONS = Path(__file__).parents[1] / "model" / "battery.yml"
 # A text-only model has no eyes; everything else must be proven.
 ALLOWED_NOT_RUN = ("vision",)
 
