@@ -35,10 +35,14 @@ def served_models(payload: Any) -> list[Served]:
     if not isinstance(entries, list):
         raise EndpointError(failure.NOT_OPENAI, "/v1/models does not answer with a list of models")
     return [
-        Served(str(entry["id"]), entry.get("max_model_len"))
+        Served(str(entry["id"]), _length(entry.get("max_model_len")))
         for entry in entries
         if isinstance(entry, dict) and entry.get("id")
     ]
+
+
+def _length(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def choose(served: list[Served], wanted: str | None) -> Served:
