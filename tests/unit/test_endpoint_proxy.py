@@ -15,9 +15,13 @@ from typing import Any
 
 import pytest
 import requests
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, chat, failure
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.battery import Report
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.client import Client
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
 from hypothesis import given
 from hypothesis import strategies as st
+from simulation.endpoint import proxy as proxies
 from simulation.endpoint import text_faults, wire
 from simulation.endpoint.behaviour import Fault, Setting
 from simulation.endpoint.cache_books import CacheBooks, shared
@@ -249,6 +253,55 @@ def test_the_server_is_another_one(endpoint: Endpoint) -> None:
     assert models(shorter_context(setting(endpoint)))["max_model_len"] < 8192
     with Proxy(Upstream(endpoint.url), unavailable(setting(endpoint))).running() as proxy:
         assert requests.post(proxy.url + wire.CHAT, json={}, timeout=5).status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("name", "stream", "kind"),
+    [
+        ("error in stream", True, failure.STREAM_ERROR),
+        ("cut stream", True, failure.STREAM_TRUNCATED),
+        ("503", False, failure.SERVER_ERROR),
+        ("hang", False, failure.TIMEOUT),
+        ("exclamation marks", False, failure.SERVER_ERROR),
+        ("NaN when cold", False, failure.SERVER_ERROR),
+        ("redirect", False, failure.REDIRECT),
+    ],
+)
+def test_faults_of_the_server_have_the_names_that_the_client_gives(
+    endpoint: Endpoint, name: str, stream: bool, kind: str
+) -> None:
+    fault = next(item for item in FAULTS if item.name == name)
+    request = chat.Request("kimi", [{"role": "user", "content": PRODUCT}], 64, extra={"logprobs": True})
+    with Proxy(
+        Upstream(endpoint.url), fault.make(setting(endpoint, elsewhere="http://127.0.0.1:9"))
+    ).running() as proxy:
+        client = Client(address.parse(proxy.url))
+        with pytest.raises(EndpointError) as caught:
+            chat.ask(client, request, timeout=0.5 if name == "hang" else 10, stream=stream)
+        assert client.get_json("/v1/models", timeout=5)["data"]
+    assert caught.value.kind == kind
+    assert ("nan" in caught.value.message) == (kind == failure.SERVER_ERROR and name != "503")
+
+
+@pytest.mark.parametrize(("name", "finish"), [("empty answers", "stop"), ("only special tokens", "length")])
+def test_nothing_is_said_but_tokens_are_counted(endpoint: Endpoint, name: str, finish: str) -> None:
+    fault = next(item for item in FAULTS if item.name == name)
+    request = chat.Request("kimi", [{"role": "user", "content": PRODUCT}], 64, False)
+    with Proxy(Upstream(endpoint.url), fault.make(setting(endpoint))).running() as proxy:
+        answer = chat.ask(Client(address.parse(proxy.url)), request, timeout=10)
+    assert (answer.content, answer.reasoning, answer.finish_reason) == ("", "", finish)
+    assert answer.completion_tokens == (64 if finish == "length" else 2)
+
+
+def test_the_proxy_is_bounded(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxies, "MAX_REQUESTS", 1)
+    monkeypatch.setattr(proxies, "MAX_REQUEST_BYTES", 1000)
+    with Proxy(Upstream(endpoint.url), honest).running() as proxy:
+        assert requests.post(proxy.url + wire.CHAT, json={"a": "x" * 1000}, timeout=5).status_code == 413
+        assert requests.get(f"{proxy.url}/v1/models", timeout=5).status_code == 200
+        with pytest.raises(requests.ConnectionError):
+            requests.get(f"{proxy.url}/v1/models", timeout=5)
+    assert "more than 1 requests" in proxy.errors[0]
 
 
 def test_the_other_origin_sees_whoever_follows(endpoint: Endpoint) -> None:
