@@ -91,6 +91,12 @@ options:
     type: list
     elements: str
     default: []
+  environment:
+    description:
+      - Environment variables of the engine, as the service will have them. Read are C(VLLM_PP_LAYER_PARTITION) and
+        C(VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS).
+    type: dict
+    default: {}
   kv_cache_dtype:
     description:
       - Value of C(--kv-cache-dtype).
@@ -497,6 +503,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards i
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.engine_arguments import (
     overridden,
     read_arguments,
+    read_environment,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import Parallel
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.length import parse_length, parse_max_model_len
@@ -618,6 +625,7 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
     )
     dtype, dtype_from = resolve_dtype(params["kv_cache_dtype"], contents, rules)
     config = overridden(contents["config.json"], params.get("hf_overrides") or {})
+    partition, estimates_cuda_graphs = read_environment(params["environment"])
     gpus = params["gpus"] or []
     return compute_budget(
         BudgetRequest(
@@ -628,7 +636,9 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
                 params["pipeline_parallel_size"],
                 params["decode_context_parallel_size"],
                 params["enable_expert_parallel"],
+                partition,
             ),
+            estimates_cuda_graphs=estimates_cuda_graphs,
             kv_cache_dtype_from=dtype_from,
             compute_capability=params["compute_capability"] or (gpus[0].get("compute_capability") if gpus else None),
             max_model_len=parse_max_model_len(params["max_model_len"]),
@@ -660,6 +670,7 @@ def main() -> None:
             "enable_expert_parallel": {"type": "bool", "default": False},
             "speculative_config": {"type": "dict"},
             "arguments": {"type": "list", "elements": "str", "default": []},
+            "environment": {"type": "dict", "default": {}},
             "kv_cache_dtype": {"type": "str", "default": "auto"},
             "kv_bytes_per_token_per_gpu": {"type": "int", "no_log": False},
             "block_size": {"type": "int"},

@@ -93,9 +93,15 @@ def points_of(config: dict[str, Any], release: EngineRelease, *, few: bool = Fal
     ]
     if few:
         sizes = [(1, 1, 1), (2, 1, 1), (8, 1, 1), (1, 1, 3)]
-    lengths = ((-1, GIB // 3), (-1, RECORD), (min(1001, limit), GIB // 3), (min(limit, 32768), RECORD), (limit, RECORD))
+    lengths: tuple[tuple[int, int], ...] = (
+        (-1, GIB // 3),
+        (-1, RECORD),
+        (min(1001, limit), GIB // 3),
+        (min(limit, 32768), RECORD),
+        (limit, RECORD),
+    )
     if few:
-        lengths = lengths[1:4]
+        lengths = ((-1, RECORD), (min(1001, limit), GIB // 3), (min(limit, 32768), RECORD))
     for tensor, decode, pipeline in sizes:
         try:
             check_parallel(shape, Parallel(tensor, pipeline, decode), 2, release)
@@ -176,7 +182,7 @@ def layers_of(config: dict[str, Any], point: Point, release: EngineRelease) -> C
             spec.page_bytes,
             spec.window if spec.kind in SLIDES else 0,
         )
-        for stage in specs_of_stages(shape, layout, 1)
+        for stage in specs_of_stages(shape, layout, Parallel())
         for spec in stage
     )
 

@@ -100,7 +100,7 @@ def point_of(question: Question) -> dict[str, Any] | None:
         if "pages of one size" not in str(error):
             return None
     layout = question._layout(shape, request.parallel)
-    stages = specs_of_stages(shape, layout, request.parallel.pipeline)
+    stages = specs_of_stages(shape, layout, request.parallel)
     return {
         "stages": [[asdict(spec) for spec in stage] for stage in stages],
         "length": request.max_model_len or -1,

@@ -46,6 +46,7 @@ _MIB_PER_GRAPH_OTHERWISE = 9
 _SPARSE_MLA = int(4.96 * GIB)
 _SPARSE_MLA_DRAFTING = int(6.3 * GIB)
 _SPARSE_MLA_GRAPHS = 100  # of max_num_seqs 1,024, the default of those cards
+_SWITCH = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 _RESERVED_FROM = (0, 25)
 _ROCM_FROM = (0, 26)
 
@@ -73,6 +74,7 @@ def estimate_cuda_graphs(
     card_name: str | None,
     rocm: bool = False,
     drafts: int = 0,
+    asked: bool | None = None,
 ) -> CudaGraphs:
     """What that release subtracts for this model on one card, as far as it is known."""
     on_top = 0
@@ -80,7 +82,12 @@ def estimate_cuda_graphs(
         on_top = _triton_scratch(shape, parallel, max_num_seqs, max_model_len, card_name)
     if enforce_eager:
         return CudaGraphs(0, f"CUDA graphs: none (enforce_eager){_beyond(on_top, max_num_seqs)}.", on_top=on_top)
-    if not release.subtracts_cuda_graphs or (rocm and release.major_minor < _ROCM_FROM):
+    if asked is False and release.may_subtract_cuda_graphs:
+        return CudaGraphs(
+            0, f"CUDA graphs: not subtracted ({_SWITCH}=0){_beyond(on_top, max_num_seqs)}.", on_top=on_top
+        )
+    subtracts = release.subtracts_cuda_graphs or (asked is True and release.may_subtract_cuda_graphs)
+    if not subtracts or (rocm and release.major_minor < _ROCM_FROM):
         return CudaGraphs(
             0,
             f"CUDA graphs: vLLM {release} does not subtract them from the KV cache (from 0.20 it does"

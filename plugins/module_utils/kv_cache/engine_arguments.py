@@ -164,3 +164,24 @@ def overridden(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
         both = isinstance(value, Mapping) and isinstance(below, Mapping)
         found[name] = overridden(below, value) if both and isinstance(below, Mapping) else value
     return found
+
+
+def read_environment(environment: Mapping[str, Any]) -> tuple[tuple[int, ...], bool | None]:
+    """(layers of each pipeline stage, whether CUDA graphs are estimated); empty and None where nothing is said.
+
+    Raises ServingError for a partition that is no list of numbers, as the engine does.
+    """
+    partition = environment.get("VLLM_PP_LAYER_PARTITION")
+    layers: tuple[int, ...] = ()
+    if partition not in (None, ""):
+        written = [part.strip() for part in str(partition).split(",")]
+        if not all(part.isdecimal() and part.isascii() and int(part) > 0 for part in written):
+            raise ServingError(
+                "VLLM_PP_LAYER_PARTITION cannot be read",
+                where="environment",
+                why=f"got {partition!r}",
+                remedy="Give the layers of each pipeline stage with commas between them, such as 31,30",
+            )
+        layers = tuple(int(part) for part in written)
+    estimates = environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    return layers, None if estimates in (None, "") else str(estimates).strip().lower() in ("1", "true")

@@ -35,12 +35,19 @@ SLIDES: frozenset[str] = frozenset({"sliding_window", "sliding_window_mla"})
 
 @dataclass(frozen=True)
 class Parallel:
-    """--tensor-parallel-size, --pipeline-parallel-size, --decode-context-parallel-size, --enable-expert-parallel."""
+    """--tensor-parallel-size, --pipeline-parallel-size, --decode-context-parallel-size, --enable-expert-parallel.
+
+    partition: layers of each pipeline stage (VLLM_PP_LAYER_PARTITION); empty = as the engine spreads them.
+    """
 
     tensor: int = 1
     pipeline: int = 1
     decode_context: int = 1
     expert: bool = False
+    partition: tuple[int, ...] = ()
+
+    def layers_of_stages(self, layers: int) -> list[int]:
+        return list(self.partition) or layers_of_stages(layers, self.pipeline)
 
 
 def layers_of_stages(layers: int, stages: int) -> list[int]:

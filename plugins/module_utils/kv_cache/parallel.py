@@ -31,6 +31,12 @@ def check_parallel(shape: ModelShape, parallel: Parallel, element_bytes: int, re
             _refuse("tensor_parallel_size", f"the {cache.groups} groups of its states are not divisible by {tp}")
     if parallel.pipeline > shape.layers:
         _refuse("pipeline_parallel_size", f"{shape.layers} layers cannot fill {parallel.pipeline} stages")
+    if parallel.partition and (len(parallel.partition), sum(parallel.partition)) != (parallel.pipeline, shape.layers):
+        _refuse(
+            "VLLM_PP_LAYER_PARTITION",
+            f"{','.join(map(str, parallel.partition))} does not spread {shape.layers} layers over {parallel.pipeline} "
+            "pipeline stages",
+        )
     if tp % dcp:
         _refuse("decode_context_parallel_size", f"tensor_parallel_size {tp} is not divisible by {dcp}")
     if dcp > 1:

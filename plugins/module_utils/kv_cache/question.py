@@ -94,7 +94,7 @@ class Question:
             return Planner([[Group((given,), given)]], self.block_size[0], serving, request.release)
         check_parallel(self.shape, parallel, self.dtype.element_bytes, request.release)
         layout = self._layout(self.shape, parallel)
-        stages = specs_of_stages(self.shape, layout, parallel.pipeline, self.draft.layers)
+        stages = specs_of_stages(self.shape, layout, parallel, self.draft.layers)
         groups = groups_of_stages(stages, request.release, hybrid_manager=self._has_hybrid_manager)
         return Planner(groups, layout.block_size, serving, request.release)
 

@@ -39,6 +39,11 @@ class EngineRelease:
         return self.major_minor >= (0, 20)
 
     @property
+    def may_subtract_cuda_graphs(self) -> bool:
+        """VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is there; 0.17 and before do not know it."""
+        return self.major_minor >= (0, 18)
+
+    @property
     def token_line_is_concurrency(self) -> bool:
         """`KV cache size: N tokens` is concurrency x max_model_len; before 0.20.1 it is the room in cache blocks."""
         return (*self.major_minor, self.patch) >= (0, 20, 1)

@@ -26,6 +26,7 @@ class BudgetRequest:
 
     max_model_len: tokens, None = choose one. kv_cache_dtype: as the engine resolves it, "auto" = the model's dtype.
     weights_bytes: of the whole checkpoint; weight_parts: its tensors, where they can be read.
+    estimates_cuda_graphs: VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS.
     kv_bytes_per_token_per_gpu: for models that the families do not know.
     """
 
@@ -46,6 +47,7 @@ class BudgetRequest:
     disable_hybrid_kv_cache_manager: bool = False
     mamba_cache_mode: str | None = None
     enforce_eager: bool = False
+    estimates_cuda_graphs: bool | None = None
     language_model_only: bool = False
     weights_bytes: int | None = None
     weight_parts: WeightParts | None = None

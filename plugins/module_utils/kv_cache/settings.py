@@ -62,6 +62,7 @@ class Settings:
             card_name=request.card_name,
             rocm=request.is_rocm,
             drafts=drafted_tokens(request.speculative_config),
+            asked=request.estimates_cuda_graphs,
         )
 
     @property

@@ -21,7 +21,7 @@ from .families.caches import (
     WindowedLatentCache,
 )
 from .kv_dtype import KVDtype
-from .layer_specs import LayerSpec, Parallel, layers_of_stages
+from .layer_specs import LayerSpec, Parallel
 from .release import EngineRelease
 from .shape import ModelShape
 from .units import ceil_div
@@ -143,11 +143,11 @@ def hybrid_block_size(
 
 
 def specs_of_stages(
-    shape: ModelShape, layout: CardLayout, stages: int, drafted: tuple[tuple[Cache, ...], ...] = ()
+    shape: ModelShape, layout: CardLayout, parallel: Parallel, drafted: tuple[tuple[Cache, ...], ...] = ()
 ) -> list[list[LayerSpec]]:
     """The specs of each pipeline stage's layers; a draft model's layers are on the last stage."""
     found, start = [], 0
-    for count in layers_of_stages(shape.layers, stages):
+    for count in parallel.layers_of_stages(shape.layers):
         kept = shape.kept[start : start + count]
         start += count
         found.append([layout.spec(cache) for layer in kept for cache in layer])

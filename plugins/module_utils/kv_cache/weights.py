@@ -20,7 +20,7 @@ from typing import Any
 from ..errors import ServingError
 from .activation_shape import ActivationShape
 from .config_fields import text_config
-from .layer_specs import Parallel, layers_of_stages
+from .layer_specs import Parallel
 from .units import ceil_div, gib
 
 # The replicated parts (attention down-projections, router) are kept in 16 bits by the quantized checkpoints too.
@@ -98,7 +98,7 @@ def weights_of_parts(parts: WeightParts, shape: ActivationShape, parallel: Paral
     spread = [_on_rank(parts.layers[number], shape, parallel) for number in numbers]
     outside = _on_rank(parts.outside, shape, parallel)
     stages, start = [], 0
-    for layers in layers_of_stages(len(numbers), parallel.pipeline):
+    for layers in parallel.layers_of_stages(len(numbers)):
         stages.append(sum(spread[start : start + layers]))
         start += layers
     ends = outside if parallel.pipeline == 1 else outside / 2
@@ -132,7 +132,7 @@ def weights_of_size(weights_bytes: int, shape: ActivationShape, parallel: Parall
     divided = (weights_bytes - replicated) / parallel.tensor
     if parallel.expert and shape.routed_experts:
         divided *= _expert_share(shape, parallel) * parallel.tensor
-    stage_share = max(layers_of_stages(shape.layers, parallel.pipeline)) / shape.layers
+    stage_share = max(parallel.layers_of_stages(shape.layers)) / shape.layers
     per_gpu = int((divided + replicated) * stage_share)
     even = weights_bytes / (parallel.tensor * parallel.pipeline)
     return per_gpu, (

@@ -5,16 +5,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.budget import compute_budget
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards import Card
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.engine_arguments import (
     overridden,
     read_arguments,
+    read_environment,
 )
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import Parallel
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.request import BudgetRequest
 from hypothesis import given
 from hypothesis import strategies as st
+
+Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.parametrize(
@@ -100,3 +109,64 @@ def test_overrides_go_into_nested_objects() -> None:
         "d": {"e": 1},
     }
     assert config["text_config"] == {"b": 2, "c": 3}
+
+
+@pytest.mark.parametrize(
+    ("environment", "read"),
+    [
+        ({}, ((), None)),
+        ({"VLLM_PP_LAYER_PARTITION": "31,30"}, ((31, 30), None)),
+        ({"VLLM_PP_LAYER_PARTITION": ""}, ((), None)),
+        ({"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0"}, ((), False)),
+        ({"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": 1, "NCCL_PROTO": "LL"}, ((), True)),
+    ],
+)
+def test_the_environment(environment: dict[str, Any], read: tuple[tuple[int, ...], bool | None]) -> None:
+    assert read_environment(environment) == read
+
+
+@pytest.mark.parametrize("written", ["31;30", "31,", "0,61", "-1,62", "a", "³,58"])
+def test_a_partition_that_is_none(written: str) -> None:
+    with pytest.raises(ServingError, match="VLLM_PP_LAYER_PARTITION"):
+        read_environment({"VLLM_PP_LAYER_PARTITION": written})
+
+
+def test_layers_spread_by_hand(kimi: dict[str, Any]) -> None:
+    """61 layers on two stages: 30 and 31 by default; the stage with the most decides."""
+
+    def per_token(partition: tuple[int, ...]) -> int:
+        request = BudgetRequest(
+            kimi,
+            parse_release("0.33.0"),
+            Parallel(1, 2, partition=partition),
+            "bfloat16",
+            available_kv_cache_bytes=10 << 30,
+        )
+        size: int = compute_budget(request)["kv_cache"]["bytes_per_block"]
+        return size // 16
+
+    assert per_token(()) == 31 * 1152
+    assert per_token((41, 20)) == 41 * 1152
+    for wrong in ((61,), (30, 30), (20, 20, 21)):
+        with pytest.raises(ServingError, match="VLLM_PP_LAYER_PARTITION"):
+            per_token(wrong)
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "subtracted"),
+    [
+        ("0.33.0", None, True),
+        ("0.33.0", False, False),
+        ("0.18.0", None, False),
+        ("0.18.0", True, True),
+        ("0.16.0", True, False),
+    ],
+)
+def test_whether_graphs_are_subtracted(
+    version: str, asked: bool | None, subtracted: bool, ask: Ask, kimi: dict[str, Any], eight_cards: list[Card]
+) -> None:
+    budget = ask(
+        kimi, tp=8, version=version, kv_cache_dtype="bfloat16", cards=eight_cards, attention_backend="FLASH_ATTN_MLA",
+        weights_bytes_per_gpu=60 << 30, estimates_cuda_graphs=asked,
+    )  # fmt: skip
+    assert (budget["memory"]["cuda_graphs"] > 0) is subtracted

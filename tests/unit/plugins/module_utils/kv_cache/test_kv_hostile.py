@@ -66,7 +66,8 @@ def changed(draw: st.DrawFn) -> dict[str, Any]:
         place: Any = config
         for _ in range(2):
             nested = [name for name, value in place.items() if isinstance(value, dict) and value]
-            if nested and draw(st.booleans()):
+            goes_down: bool = draw(st.booleans())
+            if nested and goes_down:
                 place = place[draw(st.sampled_from(sorted(nested)))]
         names = sorted(place)
         if names:
