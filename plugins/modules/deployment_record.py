@@ -53,9 +53,9 @@ options:
       - In V(identity), V(plan), V(checkpoint) and V(health), the keys that are written replace those that are there, and
         the others stay. V(retired) does the same, and its lists grow by what they do not hold yet.
       - In V(decisions) and V(notes), an entry replaces the entry of the same C(name), and the others stay.
-      - In V(predicted), V(measured) and V(benchmark), what is written is the whole section.
+      - In V(predicted), V(measured), V(benchmark) and V(baseline), what is written is the whole section.
     type: str
-    choices: [identity, plan, decisions, checkpoint, predicted, measured, health, benchmark, retired, notes]
+    choices: [identity, plan, decisions, checkpoint, predicted, measured, health, benchmark, baseline, retired, notes]
   data:
     description:
       - What to write, a mapping, or a list for the sections V(decisions) and V(notes).

@@ -113,7 +113,7 @@ options:
   min_speed_ratio:
     description: Smallest tokens per second as a share of the baseline's. The prompts are short, so this is coarse.
     type: float
-    default: 0.5
+    default: 0.3
   accept:
     description: Whether an engine beyond the limits is accepted, and its answers become the baseline.
     type: bool
@@ -395,7 +395,7 @@ def main() -> None:
             "request_timeout": {"type": "int", "default": 300},
             "max_mean_logprob_distance": {"type": "float", "default": 0.2},
             "max_shift": {"type": "float", "default": 2.0},
-            "min_speed_ratio": {"type": "float", "default": 0.5},
+            "min_speed_ratio": {"type": "float", "default": 0.3},
             "accept": {"type": "bool", "default": False},
             "python": {"type": "path"},
         },

@@ -121,6 +121,15 @@ def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
         "| exact_set | pass | 5 | 5 | 2.50 s | Paris |",
         '| length_sweep | pass | {"right": 38, "asked": 38} | all | 20.25 s | 1 to 4096 tokens |',
         "| 1 | 60.24 tok/s | 95.0 ms | not yet known | 16.60 ms | not yet known | yes |",
+        "| mixed traffic | 1,800 s, 4 requests at once |",
+        "| failed | 1 |",
+        "| speed at 1 at once, start and end | 60.24 tok/s, 59.98 tok/s |",
+        "| memory of the service, settled and at the end | 10.00 GiB, 10.10 GiB (+1.00 %) |",
+        "| | long: timeout: no answer within 300 s |",
+        "| answers equal token by token | 10 of 12 |",
+        "| log probabilities apart, mean and largest | 0.0121 nats, 0.3180 nats (over 431 tokens) |",
+        "| largest move of a choice where answers part | 0.1200 nats |",
+        "| what differs most | Explain in three sentences why the sky is blue.:  scatters became  \\| bends |",
         "- memory of the cards that became free: 732.68 GiB",
         "- **fp8_kv**: no MLA kernel for it on this card",
         "| 2026-11-29T16:52:00Z | identity: repo_id |",
@@ -131,6 +140,9 @@ def test_a_full_report_and_nothing_new_the_second_time(host: Host) -> None:
     for part in ("predicted 178,768 tokens, the engine says 178,752", "reasoning A simple fact. France: Paris."):
         assert part in shown
     assert "60.24 tokens per second" in shown
+    assert "1,800 s of mixed traffic: 1 of 1,200 requests failed, 0 answers wrong, 1.00 x as fast at the end" in shown
+    assert "Baseline    close: within the limits" in shown
+    assert "memory of the cards, settled" not in text
     assert "Health      2 of 3 checks passed, full battery, seed 20261129" in shown
     assert text.index("| vision | not_run") < text.index("| exact_set | pass")
     assert "### Quick battery" not in text

@@ -128,6 +128,30 @@ HEALTH = section(
     ),
 )
 
+_MEMORY = closed(
+    {"start_bytes": COUNT, "settled_bytes": COUNT, "end_bytes": COUNT, "peak_bytes": COUNT, "growth": NUMBER},
+    nullable=True,
+)
+SOAK = closed(
+    {
+        "seconds": NUMBER,
+        "seed": COUNT,
+        "concurrency": COUNT,
+        "requests": {"type": "object", "description": "By kind, and their total.", "additionalProperties": COUNT},
+        "failed_requests": COUNT,
+        "wrong_answers": COUNT,
+        "evidence": STRINGS,
+        "output_throughput": NUMBER,
+        "questions": STRINGS,
+        "requests_left_running": COUNT,
+        "speed": array(closed({"max_concurrency": COUNT, "start": NUMBER, "end": NUMBER, "ratio": NUMBER})),
+        "speed_ratio": described("Tokens per second at the end as a share of those at the start.", NUMBER),
+        "memory": described("Of the service; growth as a share, from the second quarter to the last.", _MEMORY),
+        "gpu_memory": described("In use on all cards.", _MEMORY),
+    },
+    nullable=True,
+)
+
 BENCHMARK = section(
     "replace",
     "The last benchmark.",
@@ -156,6 +180,7 @@ BENCHMARK = section(
             "stable": BOOLEAN,
             "tool": TEXT,
             "notes": STRINGS,
+            "soak": described("What mixed traffic for minutes showed; null where there was none.", SOAK),
         },
     ),
 )

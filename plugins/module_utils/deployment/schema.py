@@ -17,6 +17,7 @@ x-volatile: true    differs from one measurement to the next; alone it never mak
 
 from __future__ import annotations
 
+from .compared import BASELINE
 from .planned import CHECKPOINT, DECISIONS, IDENTITY, PLAN, PREDICTED
 from .proven import BENCHMARK, HEALTH, HISTORY, MEASURED, NOTES, RETIRED
 from .schema_types import Schema, closed
@@ -30,6 +31,7 @@ SECTIONS: dict[str, Schema] = {
     "measured": MEASURED,
     "health": HEALTH,
     "benchmark": BENCHMARK,
+    "baseline": BASELINE,
     "retired": RETIRED,
     "notes": NOTES,
 }
