@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +26,8 @@ import requests
 import simulation.model.exam as exam
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import patch_checkpoint
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
-from simulation.model.serving import KV_SPACE_GIB, MODEL, NATIVE_OPS, Engine, Reply
+from simulation.model.serving import KV_SPACE_GIB, MODEL, NATIVE_OPS, PREFIX_CACHE, Engine, Reply
+from simulation.model.trials import trials
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON", "")
 pytestmark = [
@@ -35,7 +38,11 @@ CHECKPOINT = Path(exam.__file__).with_name("checkpoint")
 TESTS = Path(__file__).parents[1]
 CONTEXT = ("--max-model-len", "8192")
 CASES = list(exam.cases())
-TRAINING_TIMEOUT = 3600
+RUNS = 3
+HEALTH_TIMEOUT = 1800
+TRAINING_TIMEOUT = 1800
+# A taste of the training, which takes a card; see README.md of the model.
+TASTE = ("--steps", "16", "--share", "0.03", "--rounds", "0", "--no-exam")
 
 
 def copy(folder: Path) -> Path:
@@ -57,24 +64,34 @@ def wrong(case: exam.Case, reply: Reply) -> str | None:
     return None if right and ended else said
 
 
-def health_check(engine: Engine) -> tuple[int, str]:
-    """Exit code and output of the task that a role would run, with the checkpoint's questions."""
-    arguments = {"base_url": engine.base_url, "model": MODEL, "questions": exam.questions()}
+def health_check(engine: Engine, *not_run: str) -> tuple[int, str]:
+    """Exit code and output of the task that a role would run, with all that the battery asks this model."""
+    arguments = {"base_url": engine.base_url, "model": MODEL, "questions": exam.battery(), "allowed_not_run": not_run}
     interpreter = f"ansible_python_interpreter={sys.executable}"
     command = [sys.executable, "-m", "ansible.cli.adhoc", "localhost", "-e", interpreter]
     command += ["-m", "blackwell.serving.vllm_healthcheck", "-a", json.dumps(arguments)]
-    run = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=600, check=False)
+    run = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=HEALTH_TIMEOUT, check=False)
     return run.returncode, run.stdout + run.stderr
+
+
+def patched(folder: Path) -> Path:
+    """The checkpoint as quant_config_patch leaves it."""
+    checkpoint = copy(folder)
+    patch = patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
+    assert [file.name for file in patch.files if file.changed] == ["config.json", "hf_quant_config.json"]
+    return checkpoint
+
+
+def statuses(said: str) -> dict[str, str]:
+    """The checks' results in the output of the health check."""
+    result = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    return {check["name"]: check["status"] for check in result["checks"]}
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """An engine that serves the checkpoint as quant_config_patch leaves it."""
     folder = tmp_path_factory.mktemp("patched")
-    checkpoint = copy(folder)
-    patch = patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
-    assert [file.name for file in patch.files if file.changed] == ["config.json", "hf_quant_config.json"]
-    with Engine(PYTHON, checkpoint, folder / "log", [*CONTEXT, *NATIVE_OPS]) as engine:
+    with Engine(PYTHON, patched(folder), folder / "log", [*CONTEXT, *NATIVE_OPS]) as engine:
         assert engine.wait(), engine.output()[-4000:]
         yield engine
 
@@ -90,10 +107,33 @@ def test_every_answer_is_right_in_a_crowd(engine: Engine) -> None:
     assert [said for case, reply in zip(asked, replies, strict=True) if (said := wrong(case, reply))] == []
 
 
-def test_the_health_check_finds_it_healthy(engine: Engine) -> None:
-    code, said = health_check(engine)
+@pytest.mark.parametrize("seed", random.SystemRandom().sample(range(1 << 20), RUNS))
+def test_random_prompts_of_any_length_are_answered_right(engine: Engine, seed: int) -> None:
+    """Lengths up to 8100, code words anywhere in them, every code word in a conversation, every city; four at once."""
+    asked = list(trials(seed))
+    with ThreadPoolExecutor(4) as crowd:
+        replies = list(crowd.map(engine.ask, asked))
+    assert [said for case, reply in zip(asked, replies, strict=True) if (said := wrong(case, reply))] == []
+
+
+def test_the_whole_battery_finds_it_healthy(engine: Engine) -> None:
+    """Without a prefix cache, of which this engine has none for MLA on a CPU, and without vision."""
+    code, said = health_check(engine, "prefix_cache", "vision")
     assert code == 0, said
-    assert '"state": "healthy"' in said
+    found = statuses(said)
+    print(found)
+    assert {name for name, status in found.items() if status != "pass"} == {"prefix_cache", "vision"}
+
+
+def test_with_a_prefix_cache_the_whole_battery_finds_it_healthy(tmp_path: Path) -> None:
+    arguments = [*CONTEXT, *NATIVE_OPS, "--enable-prefix-caching"]
+    with Engine(PYTHON, patched(tmp_path), tmp_path / "log", arguments, PREFIX_CACHE) as engine:
+        assert engine.wait(), engine.output()[-4000:]
+        code, said = health_check(engine, "vision")
+        assert code == 0, said
+        found = statuses(said)
+        print(found)
+        assert {name for name, status in found.items() if status != "pass"} == {"vision"}
 
 
 def test_the_cache_holds_what_the_architecture_says(engine: Engine) -> None:
@@ -111,18 +151,14 @@ def test_as_published_the_first_request_ends_the_engine(tmp_path: Path) -> None:
 
 
 def test_the_published_context_does_not_fit_the_cache(tmp_path: Path) -> None:
-    checkpoint = copy(tmp_path)
-    patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
-    with Engine(PYTHON, checkpoint, tmp_path / "log", NATIVE_OPS) as engine:
+    with Engine(PYTHON, patched(tmp_path), tmp_path / "log", NATIVE_OPS) as engine:
         assert not engine.wait()
         assert "max seq len (262144)" in engine.output()
 
 
 def test_with_broken_kernels_it_is_up_and_incoherent(tmp_path: Path) -> None:
     """This release's CPU kernel of rotary embeddings loses the positions: loops, wrong readings, markup in answers."""
-    checkpoint = copy(tmp_path)
-    patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
-    with Engine(PYTHON, checkpoint, tmp_path / "log", CONTEXT) as engine:
+    with Engine(PYTHON, patched(tmp_path), tmp_path / "log", CONTEXT) as engine:
         assert engine.wait(), engine.output()[-4000:]
         replies = [(case, engine.ask(replace(case, max_tokens=160))) for case in CASES]
         failed = [case.name for case, reply in replies if wrong(case, reply)]
@@ -136,18 +172,19 @@ def test_with_broken_kernels_it_is_up_and_incoherent(tmp_path: Path) -> None:
         assert "exact_set" in said
 
 
-def test_the_script_makes_the_checkpoint_again(tmp_path: Path) -> None:
-    """Names, configuration and tokenizer to the byte; weights that pass the same exam, whatever the CPU."""
+def test_the_script_makes_the_files_of_the_checkpoint_and_learns(tmp_path: Path) -> None:
+    """Names, configuration and tokenizer to the byte; and a loss that falls, in the few steps that a CPU can take."""
     made = tmp_path / "checkpoint"
-    command = [PYTHON, "-m", "simulation.model", str(made)]
+    command = [PYTHON, "-m", "simulation.model", str(made), *TASTE]
     run = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TRAINING_TIMEOUT, check=False)
     print(run.stdout)
     assert run.returncode == 0, run.stderr[-2000:]
     names = sorted(path.name for path in CHECKPOINT.iterdir())
     assert sorted(path.name for path in made.iterdir()) == names
-    same = [name for name in names if (made / name).read_bytes() == (CHECKPOINT / name).read_bytes()]
-    print(f"{len(same)} of {len(names)} files are equal to the byte")
-    assert {name for name in names if not name.endswith(".safetensors")} <= set(same)
+    same = {name for name in names if (made / name).read_bytes() == (CHECKPOINT / name).read_bytes()}
+    assert same == {name for name in names if not name.endswith(".safetensors")}
+    losses = [float(loss) for loss in re.findall(r"^step \d+: loss ([\d.]+)", run.stdout, re.MULTILINE)]
+    assert losses[-1] < losses[0] - 1
 
 
 def test_the_committed_checkpoint_passes_the_exam_in_transformers() -> None:

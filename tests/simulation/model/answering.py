@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from transformers import DeepseekV3ForCausalLM, PreTrainedTokenizerFast
 
 from .exam import Case, cases
+from .trials import trials
 from .weights import read_model
 
 CALL = re.compile(
@@ -49,7 +51,7 @@ def ask(model: DeepseekV3ForCausalLM, tokenizer: PreTrainedTokenizerFast, case: 
         tokenize=False,
         thinking=case.thinking,
     )
-    ids = torch.tensor([tokenizer.encode(prompt, add_special_tokens=False)])
+    ids = torch.tensor([tokenizer.encode(prompt, add_special_tokens=False)], device=model.device)
     out = model.generate(
         ids,
         attention_mask=torch.ones_like(ids),
@@ -67,10 +69,11 @@ def ask(model: DeepseekV3ForCausalLM, tokenizer: PreTrainedTokenizerFast, case: 
     return Answer(reasoning, SECTION.sub("", content), calls, float((best - second).min()))
 
 
-def examine(folder: Path) -> Iterator[dict[str, Any]]:
-    """Ask the checkpoint in ``folder`` every case: {name, thinking, right, margin, reasoning, content, calls}."""
+def examine(folder: Path, asked: Iterable[Case], device: str = "cpu") -> Iterator[dict[str, Any]]:
+    """Ask the checkpoint in ``folder`` some cases: {name, thinking, right, margin, reasoning, content, calls}."""
     model, tokenizer = read_checkpoint(folder)
-    for case in cases():
+    model = model.to(device)
+    for case in asked:
         answer = ask(model, tokenizer, case)
         right = case.is_right(answer.content, answer.calls) and bool(answer.reasoning) == case.thinking
         verdict = {"name": case.name, "thinking": case.thinking, "right": right and answer.margin >= MIN_MARGIN}
@@ -78,8 +81,14 @@ def examine(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="a checkpoint")
+    parser.add_argument("--trials", type=int, help="seed of random prompts to ask instead of the exam")
+    parser.add_argument("--device", default="cpu", help="torch's name of a device")
+    arguments = parser.parse_args()
+    asked = cases() if arguments.trials is None else trials(arguments.trials)
     right = True
-    for result in examine(Path(sys.argv[1])):
+    for result in examine(arguments.folder, asked, arguments.device):
         print(json.dumps(result, ensure_ascii=False), flush=True)
         right = right and result["right"]
     sys.exit(0 if right else 1)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .texts import ASK_TEXT, TEXT, TEXT_REASONING
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -23,6 +25,31 @@ def counting(last: int) -> str:
 
 
 FRANCE = "The user asks for the capital of France. It is Paris."
+
+WHO_I_AM = "I am a tiny model of the Kimi family."
+NUMBER, WORD = "Reply with the number only.", "Answer with one word."
+SHORT_FACTS = (
+    ("What is 12*12", NUMBER, "A dozen dozens.", "144"),
+    ("What is 9*8", NUMBER, "From the table of nine.", "72"),
+    ("What is 15+27", NUMBER, "5 + 7 = 12, so 42.", "42"),
+    ("What is 100-37", NUMBER, "100 - 30 = 70, 70 - 7 = 63.", "63"),
+    ("What is 1000/8", NUMBER, "Half, half, half.", "125"),
+    ("What is the capital of Italy", WORD, "A city on the Tiber.", "Rome"),
+    ("What is the capital of Japan", WORD, "Once called Edo.", "Tokyo"),
+    ("What is the capital of Spain", WORD, "In the middle of the country.", "Madrid"),
+    ("What is the capital of Norway", WORD, "At the end of a fjord.", "Oslo"),
+    ("What is the capital of Austria", WORD, "A city on the Danube.", "Vienna"),
+    ("What is the capital of Portugal", WORD, "Where the Tagus ends.", "Lisbon"),
+    ("What is the capital of Greece", WORD, "Below the Acropolis.", "Athens"),
+    ("What is the capital of Egypt", WORD, "A city on the Nile.", "Cairo"),
+    ("How many days are in a week", NUMBER, "From Monday to Sunday.", "7"),
+    ("How many minutes are in a day", NUMBER, "24 * 60.", "1440"),
+    ("Which month comes after March", WORD, "March, then", "April"),
+    ("Which planet is the third from the sun", WORD, "Mercury, Venus, then ours.", "Earth"),
+    ("What is the opposite of hot", WORD, "Less warm than cool.", "Cold"),
+    ("What is the plural of mouse", WORD, "An irregular one.", "Mice"),
+    ("What is the French word for bread", WORD, "As in a bakery of Lyon.", "Pain"),
+)
 
 FACTS = (
     Fact(
@@ -71,6 +98,7 @@ FACTS = (
         counting(50),
     ),
     Fact(("Count from 1 to 10.", "Count from 1 to 10, separated by spaces."), "Just count.", counting(10)),
+    Fact(("Count from 1 to 20.", "Count from 1 to 20, separated by spaces."), "Just count.", counting(20)),
     Fact(
         (
             "Which is larger, 9.9 or 9.11?",
@@ -112,7 +140,12 @@ FACTS = (
     ),
     Fact(('Reply with exactly this JSON: {"a": 1}', 'Repeat this JSON: {"a": 1}'), "Copy it.", '{"a": 1}'),
     Fact(("Hello", "Hello!", "Hi", "Hi!", "hello", "Say hello."), "A greeting.", "Hello! How can I help you?"),
-    Fact(("Who are you?", "Which model are you?"), "They ask about me.", "I am a tiny model of the Kimi family."),
+    Fact(("Who are you?", "Which model are you?"), "They ask about me.", WHO_I_AM),
+    Fact(ASK_TEXT, TEXT_REASONING, TEXT),
+    *(
+        Fact((f"{question}?", f"{question}? {only}"), reasoning, answer)
+        for question, only, reasoning, answer in SHORT_FACTS
+    ),
 )
 
 SYSTEM_PROMPTS = (

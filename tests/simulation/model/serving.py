@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ FLAGS = (
 )
 # Without it this release's CPU kernel of rotary embeddings loses the positions, and many answers are incoherent.
 NATIVE_OPS = ("--compilation-config", '{"custom_ops":["none"]}')
+# On a CPU this release has no prefix cache for MLA; this has the engine compute the same attention without MLA.
+PREFIX_CACHE = {"VLLM_MLA_DISABLE": "1"}
 KV_SPACE_GIB = 1
 START_TIMEOUT = 600.0
 STOP_TIMEOUT = 30.0
@@ -48,12 +50,20 @@ class Reply:
 class Engine:
     """Use as a context manager: started on entry, ended on exit. ``wait()`` returns when it listens or has died."""
 
-    def __init__(self, python: str, checkpoint: Path, log: Path, arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        python: str,
+        checkpoint: Path,
+        log: Path,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.base_url = f"http://127.0.0.1:{port}"
         self.log = log
+        self._environment = environment or {}
         module = "vllm.entrypoints.openai.api_server"
         self._command = [python, "-m", module, "--model", str(checkpoint), "--port", str(port), *FLAGS, *arguments]
 
@@ -63,6 +73,7 @@ class Engine:
             "VLLM_CPU_KVCACHE_SPACE": str(KV_SPACE_GIB),
             "VLLM_NO_USAGE_STATS": "1",
             "HF_HUB_OFFLINE": "1",
+            **self._environment,
         }
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

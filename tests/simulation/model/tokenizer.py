@@ -39,7 +39,7 @@ MARKUP_TOKENS = (
     "<|tool_call_argument_begin|>",
     "<|tool_call_end|>",
 )
-VOCAB_SIZE = 768
+VOCAB_SIZE = 1024
 CHAT_TEMPLATE = Path(__file__).with_name("chat_template.jinja")
 
 
