@@ -80,23 +80,39 @@ def _read_card(gpu: Mapping[str, Any], exclude: Collection[str]) -> Card:
     if not isinstance(memory, Mapping):
         raise _unreadable(index, "memory", memory)
     total = _torch_total(index, memory)
-    processes = [process for process in gpu.get("processes") or [] if isinstance(process, Mapping)]
+    name = gpu.get("name")
+    if name is not None and not isinstance(name, str):
+        raise _no_text(index, "name", name)
+    processes = _processes(index, gpu.get("processes"))
     ours = [process for process in processes if _unit(process.get("unit")) in exclude]
     others = [process for process in processes if _unit(process.get("unit")) not in exclude]
     return Card(
         index=index,
-        name=gpu.get("name"),
+        name=name,
         total_bytes=total,
         free_bytes=min(total, _free_without(index, memory, total, ours, others)),
         holders=tuple(_describe(process) for process in others),
     )
 
 
+def _processes(index: int, listed: object) -> list[Mapping[str, Any]]:
+    """What gpu_info lists of a card; a process whose memory is unknown has null there."""
+    if listed is not None and not isinstance(listed, (list, tuple)):
+        raise _no_text(index, "processes", listed)
+    processes = [process for process in listed or () if isinstance(process, Mapping)]
+    for process in processes:
+        if process.get("used_bytes") is not None:
+            _bytes(index, "processes.used_bytes", process["used_bytes"], zero=True)
+    return processes
+
+
 def _torch_total(index: int, memory: Mapping[str, Any]) -> int:
     """torch_total_bytes, else memory.total less memory.reserved: what gpu_memory_utilization is multiplied with."""
     torch_total = memory.get("torch_total_bytes")
     if torch_total is None and memory.get("total_bytes") is not None:
-        torch_total = _bytes(index, "total_bytes", memory["total_bytes"]) - int(memory.get("reserved_bytes") or 0)
+        torch_total = _bytes(index, "total_bytes", memory["total_bytes"])
+        if memory.get("reserved_bytes") is not None:
+            torch_total -= _bytes(index, "reserved_bytes", memory["reserved_bytes"], zero=True)
     return _bytes(index, "total_bytes", torch_total)
 
 
@@ -122,6 +138,15 @@ def _bytes(index: int, field: str, value: object, *, zero: bool = False) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0 or (value == 0 and not zero):
         raise _unreadable(index, field, value)
     return value
+
+
+def _no_text(index: int, field: str, value: object) -> ServingError:
+    return ServingError(
+        f"the {field} of GPU {index} cannot be read",
+        where=f"gpus[{index}].{field}",
+        why=f"got {value!r}",
+        remedy="Give gpu_info's gpus",
+    )
 
 
 def _unreadable(index: int, field: str, value: object) -> ServingError:

@@ -114,7 +114,8 @@ class BudgetRequest:
                 remedy="Give none, align or all, or leave it out",
             )
         capability = self.compute_capability or None
-        if capability is not None and not self.is_rocm and not re.fullmatch(r"\d{1,2}(\.\d)?", capability.strip()):
+        written = capability.strip() if isinstance(capability, str) else ""
+        if capability is not None and not self.is_rocm and not re.fullmatch(r"\d{1,2}(\.\d)?", written):
             raise ServingError(
                 f"{capability!r} is no compute capability",
                 where="compute_capability",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.budget import compute_budget
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards import read_cards
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.families.architectures import ARCHITECTURES
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import Parallel
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
@@ -104,3 +105,41 @@ def test_fields_that_everything_needs(name: str, value: Any) -> None:
     with pytest.raises(ServingError) as caught:
         compute_budget(BudgetRequest(config=config, available_kv_cache_bytes=GIB, release=parse_release("0.33.0")))
     assert name in str(caught.value) or "architecture" in str(caught.value) or "head" in str(caught.value)
+
+
+def card() -> dict[str, Any]:
+    """One card as gpu_info has it."""
+    mib = 1 << 20
+    memory = {"total_bytes": 97887 * mib, "reserved_bytes": 638 * mib, "used_bytes": 4 * mib}
+    memory |= {"free_bytes": 97245 * mib, "torch_total_bytes": 97249 * mib}
+    process = {"pid": 1, "unit": "x.service", "used_bytes": 3 * mib, "name": "python"}
+    named = {"index": 0, "name": "NVIDIA RTX PRO 6000", "compute_capability": "12.0", "mig": False}
+    return {**named, "memory": memory, "processes": [process]}
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from([*card(), *card()["memory"], "used", "unit"]),
+    anything | st.sampled_from(["[N/A]", "97887 MiB", "[Not Supported]", float("nan")]),
+)
+def test_cards_with_a_cell_that_is_something_else(field: str, value: Any) -> None:
+    changed_card = card()
+    if field in changed_card["memory"]:
+        changed_card["memory"][field] = value
+    elif field in ("used", "unit"):
+        changed_card["processes"][0]["used_bytes" if field == "used" else field] = value
+    else:
+        changed_card[field] = value
+    try:
+        cards = read_cards([changed_card], ["x.service"])
+        compute_budget(
+            BudgetRequest(
+                config=PUBLISHED["Qwen__Qwen3-8B"],
+                release=parse_release("0.33.0"),
+                cards=cards,
+                weights_bytes=16 * GIB,
+                compute_capability=changed_card["compute_capability"],
+            )
+        )
+    except ServingError as error:
+        assert error.where or error.why, str(error)
