@@ -45,8 +45,7 @@ def endpoint(engine: Engine) -> Iterator[Endpoint]:
 @pytest.fixture
 def options(endpoint: Endpoint, tmp_path: Path) -> dict[str, Any]:
     path = str(tmp_path / "baseline.json")
-    # so coarse a speed says nothing about a small server, least of all on a busy machine
-    return {"base_url": endpoint.url, "path": path, "engine": {"version": "1"}, "min_speed_ratio": 0}
+    return {"base_url": endpoint.url, "path": path, "engine": {"version": "1"}}
 
 
 def test_keeps_compares_and_does_not_ask_again(run_module: RunModule, options: dict[str, Any], engine: Engine) -> None:
