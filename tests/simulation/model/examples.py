@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from .conversations import KINDS, LONG_KINDS, Maker, draw
@@ -102,7 +101,10 @@ def batch(examples: Sequence[Example], padding: int, length: int) -> Batch:
     as it is longer.
     """
     ids = torch.full((len(examples), length), padding)
-    rows, positions, targets, weights = [], [], [], []
+    rows: list[int] = []
+    positions: list[int] = []
+    targets: list[int] = []
+    weights: list[float] = []
     for row, item in enumerate(examples):
         start, count = len(item.prompt), len(item.completion)
         ids[row, : start + count] = torch.tensor(item.prompt + item.completion)
@@ -113,8 +115,8 @@ def batch(examples: Sequence[Example], padding: int, length: int) -> Batch:
     return Batch(ids, torch.tensor(rows), torch.tensor(positions), torch.tensor(targets), torch.tensor(weights))
 
 
-class Steps(Dataset[list[Batch]]):
-    """The batches of step 0, 1, 2...: one of each bucket that has begun. ``share`` makes all of them smaller."""
+class Steps:
+    """A data set of torch: for each step a batch of each bucket that has begun. ``share`` makes them smaller."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, seed: int, steps: int, share: float = 1.0) -> None:
         self.tokenizer, self.seed, self.steps, self.share = tokenizer, seed, steps, share

@@ -28,7 +28,7 @@ from .examples import BUCKETS, Batch, Steps, batch
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how fast to learn. The same plan and seed on the same CPU give the same weights; on a card, nearly."""
+    """How long and how fast to learn. The same plan on the same CPU gives the same weights; on a card, nearly."""
 
     seed: int = 0
     steps: int = 2600
@@ -102,7 +102,6 @@ def train(
     return model.eval()
 
 
-@torch.no_grad()
 def unsure(
     model: DeepseekV3ForCausalLM, tokenizer: PreTrainedTokenizerBase, rounds: int, margin: float, seed: int = 987
 ) -> dict[str, tuple[int, int, float]]:
@@ -117,7 +116,8 @@ def unsure(
         for _ in range(rounds):
             items = steps.draw(rng, bucket)
             part = batch(items, tokenizer.pad_token_id, bucket.tokens).to(str(model.device))
-            scores = logits(model, part)
+            with torch.no_grad():
+                scores = logits(model, part)
             right = scores.gather(1, part.targets[:, None])[:, 0]
             others = scores.scatter(1, part.targets[:, None], float("-inf")).amax(-1)
             worst = torch.full((len(items),), float("inf"), device=scores.device)
