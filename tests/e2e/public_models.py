@@ -505,6 +505,7 @@ PUBLIC: dict[str, dict[str, Any]] = {
             swiglu_limit=7.0,
             scoring_func="sigmoid",
             dense_intermediate_size=12288,
+            moe_layer_freq=[0] * 60,
             use_gemma_norm=True,
             num_local_experts=8,
             num_experts_per_tok=4,

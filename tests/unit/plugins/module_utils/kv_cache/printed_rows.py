@@ -99,15 +99,16 @@ MODELS: dict[str, dict[str, Any]] = {
         "torch_dtype": "bfloat16",
     },
 }
+DIGITS = "what two decimals leave open"
 # Rows whose memory line cannot give the tokens closely, and why.
 COARSE = {
     "kz-05": "two workers; the memory line is one worker's, the tokens are the smallest worker's",
     "kz-26": "two workers; the memory line is one worker's, the tokens are the smallest worker's",
     "qwen3-235b-fp8-h100x4": "the memory line is one worker's, the tokens are the smallest worker's (its notes)",
     "qwen3-235b-fp8-l40sx8": "the memory line is one worker's, other workers have less (its notes)",
-    "qwen25-7b-lora-l4-err": "0.09 GiB printed with two decimals: +-5 %",
+    "qwen25-7b-lora-l4-err": f"{DIGITS}: 0.09 GiB",
     "gemma4-31b-arc": "a fork of the engine with an MTP draft whose layers are not public",
-    "qwen38-5090-164k": "one block of 1,568 tokens less: 0.9 %; the release is not known",
+    "qwen38-5090-164k": "112 of 113 blocks of 1,568 tokens, as if one were held back; the release is not known",
 }
 # Builds of somebody's own, with layers or blocks that no release has.
 OTHER_ENGINES = {

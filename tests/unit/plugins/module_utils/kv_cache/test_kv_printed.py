@@ -19,6 +19,7 @@ from unit.plugins.module_utils.kv_cache.printed_rows import (
     CAPABILITIES,
     CARDS,
     COARSE,
+    DIGITS,
     FOUND,
     GIB,
     MODELS,
@@ -105,6 +106,7 @@ def said(name: str) -> float:
 def test_public_logs(ask: Ask, published: Config, capsys: pytest.CaptureFixture[str]) -> None:
     """Every row that says how much memory was left and whose model is known."""
     errors: dict[str, float] = {}
+    allowed: dict[str, float] = {}
     lines = []
     for name in WITH_MEMORY:
         config, available = config_of(name, published), PRINTED[name]["avail_kv_gib"]
@@ -112,8 +114,9 @@ def test_public_logs(ask: Ask, published: Config, capsys: pytest.CaptureFixture[
         errors[name] = abs(budget - said(name)) / said(name) * 100
         found = " (arguments found)" if name in FOUND else ""
         lines.append(f"{name:24} said {said(name):>11,} budget {budget:>11,} {errors[name]:.3f} %{found}")
-        if name not in COARSE:
-            low, high = (predict(name, config, ask, available + sign * HALF_A_PRINTED_DIGIT) for sign in (-1, 1))
+        low, high = (predict(name, config, ask, available + sign * HALF_A_PRINTED_DIGIT) for sign in (-1, 1))
+        allowed[name] = max(said(name) - low, high - said(name)) / said(name) * 100
+        if name not in COARSE or COARSE[name].startswith(DIGITS):
             assert low <= said(name) <= high, lines[-1]
     plain = [error for name, error in errors.items() if name not in FOUND]
     close = [error for name, error in errors.items() if name not in COARSE]
@@ -124,7 +127,9 @@ def test_public_logs(ask: Ask, published: Config, capsys: pytest.CaptureFixture[
             f"{len(errors)} rows, {len(FOUND)} of them with arguments found: {statistics.median(errors.values()):.3f} %"
         )
         print(f"without the {len(COARSE)} coarse rows max {max(close):.3f} %; coarse:")
-        print(*(f"  {name} {errors[name]:.3f} %: {why}" for name, why in COARSE.items()), sep="\n")
+        for name, why in COARSE.items():
+            print(f"  {name} {errors[name]:.3f} % (two printed decimals allow {allowed[name]:.2f} %): {why}")
+        print(f"two printed decimals allow, in the middle of all rows, {statistics.median(allowed.values()):.3f} %")
     assert len(plain) >= 60
     assert statistics.median(plain) <= 0.02
     assert max(close) <= 0.5
