@@ -85,9 +85,9 @@ options:
       - Further arguments of the engine's command line, as the service will have them. What they say of the options
         here takes precedence over those, as the last of two arguments does for the engine.
       - Read are the parallel sizes, length, C(--max-num-seqs), C(--max-num-batched-tokens), C(--block-size),
-        C(--kv-cache-dtype), C(--kv-cache-memory-bytes), C(--gpu-memory-utilization), C(--attention-backend),
-        C(--mamba-cache-mode), C(--speculative-config), C(--hf-overrides), and the switches among the options with
-        C(--enable-prefix-caching). All others are passed over.
+        C(--kv-cache-dtype), C(--kv-cache-dtype-skip-layers), C(--kv-cache-memory-bytes), C(--gpu-memory-utilization),
+        C(--attention-backend), C(--mamba-cache-mode), C(--speculative-config), C(--hf-overrides), and the switches
+        among the options with C(--enable-prefix-caching). All others are passed over.
     type: list
     elements: str
     default: []
@@ -651,6 +651,7 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
             min_model_len=length_or_none(params, "min_model_len"),
             max_model_len_cap=length_or_none(params, "max_model_len_cap"),
             kv_cache_dtype=dtype,
+            kv_cache_dtype_skip_layers=params.get("kv_cache_dtype_skip_layers", ()),
             speculative_config=with_draft_config(params["speculative_config"]),
             **{name: params[name] for name in NAMED_ALIKE},
         )

@@ -39,13 +39,15 @@ _SWITCHES = {
 }
 _REFUSED = {
     "--num-gpu-blocks-override": "the engine would not size its KV cache by memory",
-    "--kv-cache-dtype-skip-layers": "layers with another KV cache dtype than the others are not known here",
 }
 
 
 def read_arguments(arguments: Sequence[str]) -> dict[str, Any]:
     """{option: value} of what the arguments say. Raises ServingError for a value that cannot be read."""
     found: dict[str, Any] = {}
+    skipped = _listed("--kv-cache-dtype-skip-layers", [str(each) for each in arguments])
+    if skipped:
+        found["kv_cache_dtype_skip_layers"] = skipped
     for flag, key, text in _flags([str(each) for each in arguments]):
         if flag in _REFUSED:
             raise _unreadable(flag, text, _REFUSED[flag])
@@ -80,6 +82,21 @@ def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
         following = arguments[index + 1] if index + 1 < len(arguments) else None
         is_flag = following is not None and following.startswith("-") and not _is_number(following)
         yield flag, key if dot else "", None if is_flag else following
+
+
+def _listed(flag: str, arguments: Sequence[str]) -> list[str]:
+    """The words behind the last of a flag that takes several."""
+    found: list[str] = []
+    for index, word in enumerate(arguments):
+        written, equals, value = word.partition("=")
+        if written.replace("_", "-") != flag:
+            continue
+        found = [value] if equals else []
+        for following in arguments[index + 1 :] if not equals else ():
+            if following.startswith("-"):
+                break
+            found.append(following)
+    return found
 
 
 def _is_number(text: str) -> bool:

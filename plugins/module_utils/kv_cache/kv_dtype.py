@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ServingError
 from .config_fields import text_config
 from .release import EngineRelease
+from .shape import ModelShape
 
 _ELEMENT_BYTES = {
     "float16": 2,
@@ -125,6 +126,26 @@ def flagless_kv_dtype(config: Mapping[str, Any], asked: KVDtype) -> KVDtype:
         return asked
     why = f"vLLM's {named[0]} does not hand --kv-cache-dtype to its attention layers"
     return KVDtype(kept.name, kept.element_bytes, f"The KV cache is {kept.name}, not {asked.name}: {why}.")
+
+
+def unquantized_layers(shape: ModelShape, named: Sequence[str], dtype: KVDtype, release: EngineRelease) -> list[int]:
+    """The layers of --kv-cache-dtype-skip-layers, which keep the model's dtype; none where it is the dtype anyway.
+
+    Raises ServingError where the engine's pages would be of other sizes than are known here.
+    """
+    if not named or dtype.name in ("bfloat16", "float16"):
+        return []
+    layers = [int(each) for each in named if each.isdecimal() and each.isascii()]
+    if shape.family != "gqa" or release.major_minor < (0, 19) or len(layers) != len(named):
+        raise ServingError(
+            "cannot estimate a KV cache whose layers have several dtypes",
+            where="kv_cache_dtype_skip_layers",
+            why=f"{', '.join(named)} of a model of the family {shape.family}, vLLM {release}; known are numbers "
+            "of layers where every layer keeps the keys and values of every token, from 0.19",
+            remedy="Leave --kv-cache-dtype-skip-layers out, or give available_kv_cache_bytes and "
+            "kv_bytes_per_token_per_gpu",
+        )
+    return [layer for layer in layers if layer < shape.layers]
 
 
 def compressed_kv_dtype(

@@ -22,6 +22,7 @@ from .kv_dtype import (
     kv_dtype,
     model_dtype,
     sparse_kv_dtype,
+    unquantized_layers,
 )
 from .layer_specs import LayerSpec, Parallel, Serving
 from .length import LengthLimit, model_length_limit
@@ -94,7 +95,11 @@ class Question:
             return Planner([[Group((given,), given)]], self.block_size[0], serving, request.release)
         check_parallel(self.shape, parallel, self.dtype.element_bytes, request.release)
         layout = self._layout(self.shape, parallel)
-        stages = specs_of_stages(self.shape, layout, parallel, self.draft.layers)
+        others = {
+            index: replace(layout, dtype=model_dtype(request.config))
+            for index in unquantized_layers(self.shape, request.kv_cache_dtype_skip_layers, self.dtype, request.release)
+        }
+        stages = specs_of_stages(self.shape, layout, parallel, self.draft.layers, others)
         groups = groups_of_stages(stages, request.release, hybrid_manager=self._has_hybrid_manager)
         return Planner(groups, layout.block_size, serving, request.release)
 

@@ -35,6 +35,7 @@ class BudgetRequest:
     parallel: Parallel = field(default_factory=Parallel)
     kv_cache_dtype: str = "auto"
     kv_cache_dtype_from: str | None = None
+    kv_cache_dtype_skip_layers: Sequence[str] = ()
     kv_bytes_per_token_per_gpu: int | None = None
     block_size: int | None = None
     attention_backend: str | None = None

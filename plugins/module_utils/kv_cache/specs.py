@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .families.caches import (
@@ -143,13 +144,20 @@ def hybrid_block_size(
 
 
 def specs_of_stages(
-    shape: ModelShape, layout: CardLayout, parallel: Parallel, drafted: tuple[tuple[Cache, ...], ...] = ()
+    shape: ModelShape,
+    layout: CardLayout,
+    parallel: Parallel,
+    drafted: tuple[tuple[Cache, ...], ...] = (),
+    others: Mapping[int, CardLayout] | None = None,
 ) -> list[list[LayerSpec]]:
-    """The specs of each pipeline stage's layers; a draft model's layers are on the last stage."""
+    """The specs of each pipeline stage's layers; a draft model's layers are on the last stage.
+
+    others: the layout of layers that have another one than the rest.
+    """
     found, start = [], 0
     for count in parallel.layers_of_stages(shape.layers):
-        kept = shape.kept[start : start + count]
+        here = range(start, start + count)
         start += count
-        found.append([layout.spec(cache) for layer in kept for cache in layer])
+        found.append([(others or {}).get(index, layout).spec(cache) for index in here for cache in shape.kept[index]])
     found[-1].extend(layout.spec(cache) for layer in drafted for cache in layer)
     return found

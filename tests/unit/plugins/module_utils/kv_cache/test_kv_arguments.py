@@ -61,6 +61,8 @@ Ask = Callable[..., dict[str, Any]]
         (["--hf-overrides", '{"max_position_embeddings": 65536}'], {
             "hf_overrides": {"max_position_embeddings": 65536},
         }),
+        (["--kv-cache-dtype-skip-layers", "0", "1", "--seed", "2"], {"kv_cache_dtype_skip_layers": ["0", "1"]}),
+        (["--kv_cache_dtype_skip_layers=3"], {"kv_cache_dtype_skip_layers": ["3"]}),
         (["--seed", "0", "--trust-remote-code", "--chat-template", "--max-num-seqs"], {}),
     ],
 )  # fmt: skip
@@ -83,7 +85,6 @@ def test_what_the_arguments_say(arguments: list[str], read: dict[str, Any]) -> N
         (["--speculative-config", "[]"], "--speculative-config"),
         (["-tp", "1.5"], "--tensor-parallel-size"),
         (["--num-gpu-blocks-override", "100"], "--num-gpu-blocks-override"),
-        (["--kv-cache-dtype-skip-layers", "0"], "--kv-cache-dtype-skip-layers"),
     ],
 )
 def test_what_cannot_be_read_is_named(arguments: list[str], named: str) -> None:
@@ -170,3 +171,21 @@ def test_whether_graphs_are_subtracted(
         weights_bytes_per_gpu=60 << 30, estimates_cuda_graphs=asked,
     )  # fmt: skip
     assert (budget["memory"]["cuda_graphs"] > 0) is subtracted
+
+
+def test_layers_that_keep_the_models_dtype(ask: Ask, published: Callable[[str], dict[str, Any]]) -> None:
+    """Qwen3-8B: 36 layers of 8 key-value heads of 128; layers that are skipped have 16 bits."""
+    common: dict[str, Any] = {"available_kv_cache_bytes": 10 << 30, "version": "0.33.0"}
+    config = published("Qwen__Qwen3-8B")
+
+    def per_token(skipped: list[str], dtype: str = "fp8") -> int:
+        budget = ask(config, kv_cache_dtype=dtype, kv_cache_dtype_skip_layers=skipped, **common)
+        size: int = budget["kv_cache"]["bytes_per_token_per_gpu"]
+        return size
+
+    assert per_token([]) == 36 * 2 * 8 * 128
+    assert per_token(["0", "1", "99"]) == (34 + 2 * 2) * 2 * 8 * 128
+    assert per_token(["0"], "bfloat16") == 36 * 2 * 8 * 128 * 2
+    for name, skipped in (("Qwen__Qwen3-8B", ["sliding_window"]), ("google__gemma-3-27b-it", ["0"])):
+        with pytest.raises(ServingError, match="several dtypes"):
+            ask(published(name), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=skipped, **common)
