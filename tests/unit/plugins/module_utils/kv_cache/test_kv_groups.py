@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.grouping import groups_of_stages
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.kv_dtype import kv_dtype, sparse_kv_dtype
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import LayerSpec, Serving
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.planner import Planner
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.specs import hybrid_block_size
-from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.speculative import read_draft
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,15 +89,6 @@ def test_heads_of_two_sizes_share_a_page(ask: Ask, published: Config) -> None:
 def test_blocks_that_hold_a_state(ask: Ask, published: Config, name: str, tp: int, dtype: str, block: int) -> None:
     budget = ask(published(name), tp=tp, kv_cache_dtype=dtype, version="0.24.0", available_kv_cache_bytes=20 * GIB)
     assert budget["kv_cache"]["block_size"] == block
-
-
-def test_drafted_tokens_lengthen_the_state(ask: Ask, published: Config) -> None:
-    """8,432 tokens per block were printed with MTP of three tokens; a block holds less without."""
-    super_120b = published("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")
-    asked: dict[str, Any] = {"kv_cache_dtype": "fp8", "version": "0.19.1", "available_kv_cache_bytes": 20 * GIB}
-    drafting = {"speculative_config": {"method": "mtp", "num_speculative_tokens": 3}}
-    assert ask(super_120b, **asked, **drafting)["kv_cache"]["block_size"] == 8432
-    assert ask(super_120b, **asked)["kv_cache"]["block_size"] == 8320
 
 
 def test_alignment_of_mla_hybrids_by_release() -> None:
@@ -183,95 +172,6 @@ def test_without_the_hybrid_manager_windows_keep_everything(ask: Ask, published:
     assert (group["kind"], group["layers"]) == ("full_attention", 48)
 
 
-@pytest.mark.parametrize(
-    ("method", "config", "more"),
-    [
-        ("mtp", "deepseek-ai__DeepSeek-R1", 576 * 2),
-        ("deepseek_mtp", "deepseek-ai__DeepSeek-R1", 576 * 2),
-        ("mtp", "zai-org__GLM-5.1", 576 * 2 + 132),
-        ("ngram", "deepseek-ai__DeepSeek-R1", 0),
-        ("mtp", "MiniMaxAI__MiniMax-M2.5", 2 * 8 * 128 * 2),
-    ],
-)
-def test_layers_of_drafts(ask: Ask, published: Config, method: str, config: str, more: int) -> None:
-    asked: dict[str, Any] = {"kv_cache_dtype": "bfloat16", "available_kv_cache_bytes": 20 * GIB, "max_model_len": 4096}
-    plain, drafting = (
-        ask(published(config), **asked, **extra)["kv_cache"]["bytes_per_token_per_gpu"]
-        for extra in ({}, {"speculative_config": {"method": method, "num_speculative_tokens": 1}})
-    )
-    assert drafting - plain == more
-
-
-def test_a_draft_model_by_its_own_configuration(ask: Ask, refused: Refused, kimi: dict[str, Any]) -> None:
-    draft = {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "model_type": "llama",
-        "hidden_size": 7168,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 64,
-        "num_key_value_heads": 64,
-        "head_dim": 128,
-    }
-    asked: dict[str, Any] = {"tp": 8, "kv_cache_dtype": "bfloat16", "available_kv_cache_bytes": RECORD}
-    drafting = {"method": "eagle3", "num_speculative_tokens": 3, "draft_config": draft}
-    with_draft = ask(kimi, **asked, speculative_config=drafting)["kv_cache"]["bytes_per_token_per_gpu"]
-    assert with_draft == 70272 + 64 // 8 * 2 * 128 * 2
-    error = refused(kimi, **asked, speculative_config={"method": "eagle3", "num_speculative_tokens": 3})
-    assert "draft_config" in str(error.remedy)
-
-
-@pytest.mark.parametrize(
-    ("speculative", "config", "names"),
-    [
-        ({"method": "mtp"}, "nvidia__Kimi-K2.5-NVFP4", "num_nextn_predict_layers"),
-        ({"method": "mtp"}, "openai__gpt-oss-20b", "MTP"),
-        ({"method": "dspark"}, "nvidia__Kimi-K2.5-NVFP4", "dspark"),
-    ],
-)
-def test_drafts_that_are_not_known(
-    refused: Refused, published: Config, speculative: dict[str, Any], config: str, names: str
-) -> None:
-    assert names in str(refused(published(config), available_kv_cache_bytes=RECORD, speculative_config=speculative))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "head", "latent"),
-    [
-        ("bfloat16", 512, 1152),
-        ("fp8_e5m2", 256, 576),
-        ("nvfp4", 2 * (64 + 8), None),
-        ("fp8_per_token_head", 256 + 8, 576 + 8),
-        ("int8_per_token_head", 256 + 8, 576 + 8),
-        ("int4_per_token_head", 128 + 8, 288 + 8),
-        ("fp8_ds_mla", None, 656),
-        ("nvfp4_ds_mla", None, 352),
-    ],
-)
-def test_bytes_of_dtypes(dtype: str, head: int | None, latent: int | None) -> None:
-    resolved = kv_dtype(dtype, {})
-    counts: list[tuple[int | None, Callable[[], int]]] = [
-        (head, lambda: resolved.bytes_per_head(128, 128)),
-        (latent, lambda: resolved.bytes_per_latent(576)),
-    ]
-    for expected, count in counts:
-        if expected is None:
-            with pytest.raises(ServingError, match="impossible here"):
-                count()
-        else:
-            assert count() == expected
-
-
-def test_dtypes_by_release_and_card() -> None:
-    with pytest.raises(ServingError, match=r"from 0\.20"):
-        kv_dtype("nvfp4", {}, parse_release("0.19.0"))
-    assert kv_dtype("nvfp4", {}, parse_release("0.20.0")).name == "nvfp4"
-    plain = kv_dtype("bfloat16", {})
-    assert sparse_kv_dtype(plain, None, "9.0").name == "bfloat16"
-    assert sparse_kv_dtype(plain, None, "12.0").name == "fp8_ds_mla"
-    assert sparse_kv_dtype(kv_dtype("fp8", {}), "FLASHINFER_MLA_SPARSE", "10.0").name == "fp8"
-    assert sparse_kv_dtype(kv_dtype("fp8", {}), None, "10.0").name == "fp8_ds_mla"
-
-
 def test_pages_that_cannot_be_made_equal_are_refused_before_the_release_that_pads(
     ask: Ask, refused: Refused, published: Config
 ) -> None:
@@ -351,28 +251,3 @@ def test_an_encoder_is_reserved_for_by_the_batch(ask: Ask) -> None:
         ("full_attention", 448 // 16),
         ("cross_attention", 8192 // 16),
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "drafted"),
-    [
-        ("XiaomiMiMo__MiMo-V2-Flash", {}, [128]),  # vLLM runs the first MTP layer only
-        ("XiaomiMiMo__MiMo-V2-Flash", {"sliding_window_size": None}, [None]),
-        ("google__gemma-4-26B-A4B", {}, []),  # drafts read the model's own cache
-        ("stepfun-ai__Step-3.7-Flash", {"mtp_layer_types": ["sliding_attention"] * 3}, [512, 512, 512]),
-    ],
-)
-def test_mtp_layers_of_models_with_windows(
-    name: str, change: dict[str, Any], drafted: list[int | None], published: Config
-) -> None:
-    layers = read_draft({"method": "mtp"}, {**published(name), **change}).layers
-    assert [getattr(cache, "window", None) for layer in layers for cache in layer] == drafted
-
-
-def test_mtp_layers_behind_the_last_layer_type(published: Config) -> None:
-    config = published("stepfun-ai__Step-3.7-Flash")
-    longer = {**config, "layer_types": [*config["layer_types"], "sliding_attention", "full_attention", "x"]}
-    assert len(read_draft({"method": "mtp"}, {**longer, "num_nextn_predict_layers": 2}).layers) == 2
-    for broken in (longer, config):
-        with pytest.raises(ServingError, match="cannot estimate"):
-            read_draft({"method": "mtp"}, broken)
