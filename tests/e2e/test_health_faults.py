@@ -33,7 +33,7 @@ from simulation.endpoint.matrix import ALLOWED_NOT_RUN, CLEAN, Row, examine, mat
 from simulation.endpoint.proxy import Proxy, honest
 from simulation.endpoint.server import Endpoint
 from simulation.endpoint.upstream import Upstream
-from simulation.model.serving import NATIVE_OPS, Engine
+from simulation.model.serving import NATIVE_OPS, PREFIX_CACHE, Engine
 
 URL = os.environ.get("SERVING_ENDPOINT_URL", "")
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON", "")
@@ -58,7 +58,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("engine")
     checkpoint = Path(shutil.copytree(MODEL / "checkpoint", folder / "Kimi-K2.5-NVFP4"))
     patch_checkpoint(checkpoint, "model_dtype", rules_for("0.32.0"), dry_run=False)
-    with Engine(PYTHON, checkpoint, folder / "log", [*CONTEXT, *NATIVE_OPS]) as engine:
+    with Engine(PYTHON, checkpoint, folder / "log", [*CONTEXT, *NATIVE_OPS], PREFIX_CACHE) as engine:
         assert engine.wait(), engine.output()[-4000:]
         yield engine.base_url
 
