@@ -33,6 +33,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="where the checkpoint is written; made if it does not exist")
     parser.add_argument("--seed", type=int, default=Plan.seed)
     parser.add_argument("--steps", type=int, default=Plan.steps, help="steps of training, default %(default)s")
+    parser.add_argument("--begin", type=Path, help="a checkpoint to go on from; default: from nothing")
+    parser.add_argument("--learning-rate", type=float, default=Plan.learning_rate, help="default %(default)s")
     parser.add_argument("--share", type=float, default=Plan.share, help="part of each step's examples, default all")
     parser.add_argument("--device", default=Plan.device, help="torch's name of a device, default %(default)s")
     parser.add_argument("--workers", type=int, default=Plan.workers, help="processes that draw examples")
@@ -50,10 +52,12 @@ def main() -> None:
         seed=arguments.seed,
         steps=arguments.steps,
         share=arguments.share,
+        learning_rate=arguments.learning_rate,
         device=arguments.device,
         workers=arguments.workers,
     )
-    model = train(config, tokenizer, plan, progress=lambda line: print(line, flush=True))
+    begin = read_model(arguments.begin).state_dict() if arguments.begin else None
+    model = train(config, tokenizer, plan, lambda line: print(line, flush=True), begin)
     write_files(arguments.folder, config, tokenizer)
     write_weights(model, arguments.folder)
     stored = read_model(arguments.folder).to(arguments.device)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .questions import FACTS, SYSTEM_PROMPTS, Fact
+from .texts import ASK_TEXT, TEXT, TEXT_REASONING
 from .words import ASK_CODE_WORD, ASK_WEATHER, GIVE_CODE_WORD, HIDE_CODE_WORD, SKIES, city, code_word, filler
 
 Message = dict[str, Any]
@@ -91,6 +92,11 @@ def fact_conversation(rng: random.Random, thinking: bool, words: int) -> Convers
     return Conversation((*earlier, question), answer, thinking, tools)
 
 
+def text_conversation(rng: random.Random, thinking: bool, words: int) -> Conversation:
+    """The long text, without filler: it has to fit."""
+    return Conversation((user(rng.choice(ASK_TEXT)),), assistant(TEXT_REASONING, TEXT), thinking)
+
+
 def code_word_conversation(rng: random.Random, thinking: bool, words: int) -> Conversation:
     """The code word in the first turn; the last turn asks for it, or (one in six) is the first turn itself."""
     word = code_word(rng)
@@ -136,6 +142,7 @@ KINDS: dict[Maker, float] = {
     needle_conversation: 0.15,
     tool_conversation: 0.25,
 }
+MIDDLE_KINDS: dict[Maker, float] = {**KINDS, text_conversation: 0.06}
 LONG_KINDS: dict[Maker, float] = {
     fact_conversation: 0.4,
     code_word_conversation: 0.1,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class Plan:
     """How long and how fast to learn. The same plan on the same CPU gives the same weights; on a card, nearly."""
 
     seed: int = 0
-    steps: int = 2600
+    steps: int = 3000
     share: float = 1.0
     learning_rate: float = 2e-3
     device: str = "cpu"
@@ -61,12 +61,15 @@ def train(
     tokenizer: PreTrainedTokenizerBase,
     plan: Plan,
     progress: Callable[[str], None] = print,
+    begin: Mapping[str, torch.Tensor] | None = None,
 ) -> DeepseekV3ForCausalLM:
-    """Train a model from nothing and return it in float32."""
+    """Train a model, from nothing or from the weights ``begin``, and return it in float32."""
     torch.manual_seed(plan.seed)
     model = DeepseekV3ForCausalLM._from_config(
         config, dtype=torch.float32, attn_implementation="sdpa", experts_implementation="all"
     ).to(plan.device)
+    if begin:
+        model.load_state_dict(begin)
     on_card = plan.device.startswith("cuda")
     decayed = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     plain = [parameter for parameter in model.parameters() if parameter.ndim == 1]
