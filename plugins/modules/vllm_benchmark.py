@@ -248,7 +248,10 @@ soak:
     requests_left_running:
       description: Requests that the engine still works on 10 s after the last; null when it does not tell.
       type: int
-    speed: {description: "C(start) and C(end) in tokens per second, and C(ratio), by C(max_concurrency).", type: list}
+    speed:
+      description: "C(start) and C(end) in tokens per second, and C(ratio), by C(max_concurrency)."
+      type: list
+      elements: dict
     speed_ratio: {description: The smallest ratio of these., type: float}
     memory:
       description:

@@ -25,9 +25,9 @@ def main(names: list[str]) -> int:
     processor = models[0].partition(": ")[2] if models else platform.machine()
     print(f"{processor}, {cores()} cores, Linux {platform.release()}, Python {platform.python_version()}")
     print(f"data in {workplace()}, load before: {' '.join(f'{load:.2f}' for load in os.getloadavg())}", flush=True)
-    for name in names or NAMES:
-        importlib.import_module(f"benchmarks.{name}").main()
-    return 0
+    # one that could not measure at all says so, and the others still run
+    failed = [name for name in names or NAMES if importlib.import_module(f"benchmarks.{name}").main()]
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

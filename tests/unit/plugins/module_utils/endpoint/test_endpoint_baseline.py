@@ -111,9 +111,14 @@ def first(engine: dict[str, Any] = ENGINE) -> dict[str, Any]:
     return outcome.content
 
 
-def judge(content: dict[str, Any], *, logprob: float, accept: bool = False, **named: str) -> Outcome:
+def judge(content: dict[str, Any], *, logprob: float, accept: bool = False, asked: Subject | None = None) -> Outcome:
     return baseline.judge(
-        content, subject(NEWER, **named), LIMITS, lambda: observed(answer(("A", logprob))), at="t1", accept=accept
+        content,
+        asked or subject(NEWER),
+        LIMITS,
+        lambda: observed(answer(("A", logprob))),
+        at="t1",
+        accept=accept,
     )
 
 
@@ -141,13 +146,15 @@ def test_a_different_engine_is_kept_only_when_accepted() -> None:
     assert baseline.known(accepted.content, subject(NEWER)) is not None
 
 
-def test_another_checkpoint_or_other_questions_make_a_new_baseline() -> None:
+@pytest.mark.parametrize(
+    ("checkpoint", "question", "said"), [("c2", "q1", "another checkpoint"), ("c1", "q2", "other questions")]
+)
+def test_another_checkpoint_or_other_questions_make_a_new_baseline(checkpoint: str, question: str, said: str) -> None:
     content = first()
-    for named, said in (({"checkpoint": "c2"}, "another checkpoint"), ({"question": "q2"}, "other questions")):
-        outcome = judge(content, logprob=-3.0, **named)
-        assert (outcome.verdict, outcome.content["engine"]) == ("new", NEWER)
-        assert said in outcome.reason
-        assert baseline.known(content, subject(ENGINE, **named)) is None
+    outcome = judge(content, logprob=-3.0, asked=subject(NEWER, checkpoint, question))
+    assert (outcome.verdict, outcome.content["engine"]) == ("new", NEWER)
+    assert said in outcome.reason
+    assert baseline.known(content, subject(ENGINE, checkpoint, question)) is None
 
 
 def test_the_list_of_comparisons_is_bounded() -> None:
