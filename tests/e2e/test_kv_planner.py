@@ -141,6 +141,7 @@ def ask_engine(folder: Path, questions: dict[str, list[Point]]) -> dict[str, Any
     run = subprocess.run(
         [str(PYTHON), str(ANSWERS)],
         input=json.dumps(asked),
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
         text=True,
         timeout=1200,
