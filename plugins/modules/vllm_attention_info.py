@@ -307,11 +307,11 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention
     recommend,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.report import report
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.distribution import identify
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import EngineFolder, exists, locate
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels.fit import fit
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels.terms import KernelFit, KernelShape
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.tree import SourceTree
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
 

@@ -32,7 +32,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.question import (
     ModelShape, Question, parse_capability,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.tree import SourceTree
 root, card, sizes = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 started = time.perf_counter()
 model = ModelShape(True, 576, num_attention_heads=64, text_config=sizes, whole=True)
@@ -90,6 +90,7 @@ def imported(python: str) -> float:
     started = time.perf_counter()
     subprocess.run(
         [python, str(E2E / "attention_answers.py")],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
         input=json.dumps(request),
         capture_output=True,
         text=True,

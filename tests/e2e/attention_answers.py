@@ -1,7 +1,7 @@
 # Copyright (c) 2026, blackwell.serving contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run by an engine's own python: what the vLLM that it imports says of its attention backends.
+"""Run by an engine's own Python, with tests/ on its path: what the vLLM that it imports says of its attention backends.
 
 stdin: {"capability": "12.0", "sources": folder or null, "points": [{kv_cache_dtype, use_mla, use_sparse, head_size,
 has_sink, use_dcp}]}. Without `sources` the installed vLLM is asked as it is. With it the package vllm of that folder is
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import json
 import os
@@ -23,6 +21,8 @@ import sys
 import types
 from pathlib import Path
 from typing import Any
+
+from e2e.stand_ins import Finder
 
 os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
 ORDERED_BY = ("use_mla", "device_capability", "num_heads", "kv_cache_dtype", "head_size")
@@ -56,31 +56,6 @@ def stand_in_for_extensions(sources: Path) -> None:
     for file in sources.glob("vllm/**/*.so"):
         name = ".".join([*file.relative_to(sources).parent.parts, file.name.split(".")[0]])
         sys.modules[name] = types.ModuleType(name)
-
-
-class MadeUp(types.ModuleType):
-    """A module that has every name, each a class; it answers imports and is never called."""
-
-    __path__: list[str] = []  # noqa: RUF012
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (), {})
-
-
-class MadeUpPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Packages of CUDA code that the release requires, as far as importing goes."""
-
-    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        made_up = name.split(".")[0] in ("flashinfer", "tokenspeed_mla")
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if made_up else None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return MadeUp(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        pass
 
 
 def without_torchvision() -> None:
@@ -123,7 +98,7 @@ def main() -> None:
     if request["sources"]:
         sys.path.insert(0, request["sources"])
         stand_in_for_extensions(Path(request["sources"]))
-        sys.meta_path.append(MadeUpPackages())
+        sys.meta_path.append(Finder(("flashinfer", "tokenspeed_mla")))
     else:
         for extension in ("vllm._C", "vllm._C_stable_libtorch"):
             try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, blackwell.serving contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run by an engine's own Python: the parser of the vLLM that it imports, and what that parser says to argument lists.
+"""Run by an engine's own Python, with tests/ on its path: the parser of the vLLM that it imports, and what it says.
 
 stdin: a list of argument lists. stdout: one JSON line {"version", "seconds" (import and parser), "flags": [{"options",
 "choices", "default" (repr), "nargs"}], "errors": [null or message, ...]}.
@@ -14,44 +14,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.abc
-import importlib.machinery
 import json
 import os
 import sys
 import time
-import types
-from collections.abc import Sequence
 from typing import Any, NoReturn
+
+from e2e.stand_ins import Finder
 
 STARTED = time.perf_counter()
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ["VLLM_TARGET_DEVICE"] = "cpu"
 STAND_INS: tuple[str, ...] = ("cbor2", "depyf", "gguf", "ijson", "orjson", "ray", "setproctitle")
 PLACES = ("common.cli_args", "launchers.cli_args", "openai.cli_args")
-
-
-class StandIn(types.ModuleType):
-    def __getattr__(self, name: str) -> type:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (), {})
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Asked last, so that what is installed is taken."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        wanted = name.partition(".")[0] in STAND_INS
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if wanted else None
-
-    def create_module(self, spec: Any) -> types.ModuleType:
-        module = StandIn(spec.name)
-        module.__path__ = []
-        return module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        pass
 
 
 class Refused(Exception):
@@ -92,7 +67,7 @@ def error_of(parser: Any, arguments: list[str]) -> str | None:
 
 def main() -> None:
     with contextlib.redirect_stdout(sys.stderr):
-        sys.meta_path.append(Finder())
+        sys.meta_path.append(Finder(STAND_INS))
         parser = make_parser()
         seconds = time.perf_counter() - STARTED
         parser.error = refuse

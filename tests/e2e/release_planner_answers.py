@@ -21,11 +21,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from e2e import flag_answers
+from e2e.stand_ins import Finder
 
 os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
 os.environ["VLLM_TARGET_DEVICE"] = "cpu"
-flag_answers.STAND_INS = (*flag_answers.STAND_INS, "diskcache")
-sys.meta_path.append(flag_answers.Finder())
+sys.meta_path.append(Finder((*flag_answers.STAND_INS, "diskcache")))
 
 with contextlib.redirect_stdout(sys.stderr):
     import torch

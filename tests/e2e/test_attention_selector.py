@@ -25,8 +25,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.selector import Selector
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.surroundings import Surroundings
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import locate
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.tree import SourceTree
 from e2e.vllm_sources import sources
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON")
@@ -75,7 +75,12 @@ def imported(capability: str, folder: Path | None) -> list[dict[str, Any]]:
     """What the imported vLLM answers to all points."""
     request = {"capability": capability, "sources": str(folder) if folder else None, "points": points()}
     answer = subprocess.run(
-        [str(PYTHON), str(ANSWERS)], input=json.dumps(request), capture_output=True, text=True, timeout=300
+        [str(PYTHON), str(ANSWERS)],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ANSWERS.parents[1])},
     )
     assert answer.returncode == 0, answer.stderr[-3000:]
     found: list[dict[str, Any]] = json.loads(answer.stdout.strip().splitlines()[-1])

@@ -23,11 +23,6 @@ import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.architecture import describe, text_config_of
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.answer import Answer, ask
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.model_shape import shape_of_config
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.parsing import (
-    Deferred,
-    parse,
-    parse_lazily,
-)
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.question import (
     ModelShape,
     Question,
@@ -38,9 +33,14 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention
     Recommendation,
     recommend,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels.fit import fit
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.kernels.terms import KernelShape
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.parsing import (
+    Deferred,
+    parse,
+    parse_lazily,
+)
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.tree import SourceTree
 from e2e.vllm_sources import RELEASES, sources
 
 pytestmark = pytest.mark.long

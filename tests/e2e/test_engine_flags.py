@@ -20,13 +20,9 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.engine import argument_check, environment_names, flags
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.command_line.parser import Flag
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.command_line.values import (
-    EnumMember,
-    Instance,
-    Unknown,
-)
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.engine_info import describe
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.environment import locate
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.values import Instance, Member, Unknown
 from e2e.vllm_sources import RELEASES, sources
 
 PYTHON = os.environ.get("SERVING_ENGINE_PYTHON")
@@ -44,14 +40,14 @@ PEERS = ("0.15.1", "0.16.0", "0.18.0", "0.20.2", "0.23.0", "0.25.1", "0.30.0", "
 def engine_says(lists: list[list[str]], root: Path | None = None) -> dict[str, Any]:
     """The answers of the engine's parser, or of the release whose sources are named."""
     assert PYTHON is not None
-    environment = {**os.environ, **({"PYTHONPATH": str(root)} if root else {})}
+    path = [*([str(root)] if root else []), str(ANSWERS.parents[1])]
     done = subprocess.run(
         [PYTHON, str(ANSWERS)],
         input=json.dumps(lists),
         capture_output=True,
         text=True,
         timeout=ANSWER_SECONDS,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -80,11 +76,11 @@ def _same_default(read: Any, shown: str) -> bool:
     """Whether a default prints as the engine's does; of an object the class is compared."""
     if isinstance(read, Unknown):
         return True
-    if isinstance(read, EnumMember):
-        return f"{read.class_name}.{read.name}" in shown
+    if isinstance(read, Member):
+        return f"{read.of.name}.{read.name}" in shown
     if isinstance(read, Instance):
         # CompilationConfig prints as a dict, a marker as its name.
-        return shown.startswith((f"{read.class_name}(", "{")) or read.class_name.startswith("_")
+        return shown.startswith((f"{read.of.name}(", "{")) or read.of.name.startswith("_")
     return repr(read) == shown
 
 

@@ -9,23 +9,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from . import redact
-from .command_line.conversions import human_readable_int
+from .command_line.arguments import Asked, groups
 from .command_line.parser import Flag
-from .command_line.values import Unknown
 from .flag_replacements import replacement
 from .flags import CommandLine
-
-_NAME = re.compile(r"(?<=--)[^\.]*")
-_NUMBER = re.compile(r"^-\d+$|^-\d*\.\d+$")
-_LEVELS = ("0", "1", "2", "3")
-LEVEL_FLAG = "--optimization-level"
+from .source.values import Unknown
 
 
 @dataclass(frozen=True)
@@ -65,15 +58,6 @@ class _Parser(argparse.ArgumentParser):
         raise _Refused(message or f"exit {status}")
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """One flag with its values: as written, and as the engine reads it."""
-
-    written: str
-    read: str
-    values: list[str]
-
-
 def check(command_line: CommandLine, arguments: Sequence[str]) -> Verdict:
     """What becomes of the arguments that stand behind `vllm serve` or the module of the API server."""
     if not arguments:
@@ -82,7 +66,7 @@ def check(command_line: CommandLine, arguments: Sequence[str]) -> Verdict:
     spellings = {option: flag for flag in command_line.flags.values() for option in flag.options}
     verdict = Verdict(certain=not command_line.lost)
     positionals: list[str] = []
-    for asked in _groups(list(arguments), positionals):
+    for asked in groups(list(arguments), positionals):
         _judge(asked, parser, command_line, spellings, verdict, positionals)
     surplus = positionals[len(command_line.positionals) :]
     if surplus:
@@ -92,7 +76,7 @@ def check(command_line: CommandLine, arguments: Sequence[str]) -> Verdict:
 
 
 def _judge(
-    asked: _Asked,
+    asked: Asked,
     parser: _Parser,
     command_line: CommandLine,
     spellings: dict[str, Flag],
@@ -121,7 +105,7 @@ def _judge(
         _remark(asked, flag, verdict, certain=verdict.certain)
 
 
-def _remark(asked: _Asked, flag: Flag, verdict: Verdict, *, certain: bool) -> None:
+def _remark(asked: Asked, flag: Flag, verdict: Verdict, *, certain: bool) -> None:
     """What there is to say about a flag that the parser takes."""
     if flag.deprecated:
         verdict.deprecated.append({"flag": asked.written, "message": flag.deprecated})
@@ -148,7 +132,7 @@ def _refusal(flag: str | None, value: str | None, choices: list[Any] | None, mes
     return {"flag": flag, "value": value, "choices": choices, "nearest": nearest, "message": message}
 
 
-def _shown(asked: _Asked) -> list[str]:
+def _shown(asked: Asked) -> list[str]:
     """The values of a flag, a secret's hidden."""
     name, _equals, value = asked.read.partition("=")
     return redact.command([name, *([value] if value else []), *asked.values])[1:]
@@ -188,84 +172,3 @@ def _named(convert: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(f"invalid value {redact.text(text)!r}: {error}") from error
 
     return value
-
-
-def _groups(arguments: list[str], positionals: list[str]) -> Iterator[_Asked]:
-    """The flags with the values that follow them; values before any flag are positionals."""
-    written = _dashed(arguments)
-    dotted: dict[str, tuple[str, dict[str, Any]]] = {}
-    at = 0
-    while at < len(written):
-        original, read = written[at]
-        at += 1
-        if read == "--":
-            positionals += [value for _original, value in written[at:]]
-            break
-        if not _is_flag(read):
-            positionals.append(read)
-            continue
-        name, equals, value = read.partition("=")
-        if "." in name:
-            if not equals and at == len(written):
-                yield _Asked(original, name.partition(".")[0], [])
-                return
-            if not equals:
-                value = written[at][1]
-                at += 1
-            key, *path = name.split(".")
-            _put(dotted.setdefault(key, (original.partition("=")[0], {}))[1], path, value)
-            continue
-        values = []
-        while at < len(written) and not _is_flag(written[at][1]):
-            values.append(written[at][1])
-            at += 1
-        yield _Asked(original.partition("=")[0], read, values)
-    for key, (original, document) in dotted.items():
-        yield _Asked(original, key, [json.dumps(document)])
-
-
-def _dashed(arguments: list[str]) -> list[tuple[str, str]]:
-    """(as written, as read): underscores of a flag's name are dashes, -O3 is --optimization-level 3."""
-    found: list[tuple[str, str]] = []
-    for at, argument in enumerate(arguments):
-        following = arguments[at + 1] if at + 1 < len(arguments) else None
-        if argument.startswith("--"):
-            name, equals, value = argument.partition("=")
-            read = _NAME.sub(lambda match: match.group().replace("_", "-"), name, count=1)
-            found.append((argument, read + equals + value))
-        elif argument.startswith("-O") and argument != "-O":
-            level = argument[3:] if argument[2] == "=" else argument[2:]
-            found += [(argument, LEVEL_FLAG), (argument, level)]
-        elif argument == "-O" and following in _LEVELS:
-            found.append((argument, LEVEL_FLAG))
-        else:
-            found.append((argument, argument))
-    return found
-
-
-def _is_flag(text: str) -> bool:
-    """As argparse decides: a negative number and a text with a space in front of any `=` are values."""
-    return len(text) > 1 and text[0] == "-" and not _NUMBER.match(text) and " " not in text.partition("=")[0]
-
-
-def _put(document: dict[str, Any], path: list[str], text: str) -> None:
-    """--flag.a.b TEXT, a plus at the end for a list, as the engine merges it into the flag's JSON."""
-    value: Any
-    if path[-1].endswith("+"):
-        path = [*path[:-1], path[-1][:-1]]
-        value = text.split(",")
-    else:
-        try:
-            value = json.loads(text)
-        except ValueError:
-            try:
-                value = human_readable_int(text)
-            except ValueError:
-                value = text
-    for key in path[:-1]:
-        inner = document.setdefault(key, {})
-        if not isinstance(inner, dict):
-            inner = document[key] = {}
-        document = inner
-    held = document.get(path[-1])
-    document[path[-1]] = [*held, *value] if isinstance(held, list) and isinstance(value, list) else value

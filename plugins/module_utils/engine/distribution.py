@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .command_line.source_tree import parse
 from .environment import EngineFolder
+from .source.parsing import parse_file
 
 _COMMIT = re.compile(r"g?([0-9a-f]{7,40})")
 _LOCAL_COMMIT = re.compile(r"[+.]g([0-9a-f]{7,40})\b")
@@ -102,7 +102,7 @@ def _constants(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     found: dict[str, Any] = {}
-    for statement in parse(path).body:
+    for statement in parse_file(path):
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(statement.value, ast.Constant):
             for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
                 if isinstance(target, ast.Name):

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import argument_check, environment_names, flags
+from .command_line.config_fields import call_of
 from .command_line.parser import Flag
-from .command_line.values import EnumMember, External, Instance, Unknown, Value
 from .distribution import identify
 from .environment import EngineFolder
+from .source.values import External, Instance, Member, Unknown, Value
 
 UNKNOWN = "unknown"
 STRICT_FLAG = "--fail-on-environ-validation"
@@ -77,10 +78,10 @@ def plain(value: Value) -> Any:
     """A value of the source as JSON: members of enumerations by value, objects as the call that makes them."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, EnumMember):
+    if isinstance(value, Member):
         return plain(value.value)
     if isinstance(value, Instance):
-        return value.text
+        return call_of(value)
     if isinstance(value, External):
         return value.name
     if isinstance(value, dict):

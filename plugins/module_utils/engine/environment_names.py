@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ServingError
-from .command_line.source_tree import parse
+from .source.parsing import parse_file
 
 PREFIX = "VLLM_"
 TABLE = "environment_variables"
@@ -46,7 +46,7 @@ def read(root: Path) -> EnvironmentNames:
     names: set[str] = set()
     incomplete = None
     found = False
-    for statement in parse(path).body:
+    for statement in parse_file(path):
         for table in _tables(statement):
             found = True
             for key in table.keys:

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import ServingError
+from .command_line.config_fields import FIELD_CALLS
 from .command_line.conversions import natives
 from .command_line.field_options import BOOLEAN_OPTIONAL, FieldOptions
-from .command_line.interpreter import Interpreter
 from .command_line.parser import Flag, Parser
-from .command_line.source_tree import SourceTree
-from .command_line.values import Native, SourceClass, SourceFunction, Unknown, Value
+from .command_line.reading import reader_of
+from .source.reader import Reader
+from .source.scope import Frame
+from .source.values import Class, Function, Module, Native, Raised, Unknown, Unresolved, Value
 
 # `vllm serve` imports the function from where the release keeps it.
 COMMAND = "vllm.entrypoints.cli.serve"
@@ -56,18 +58,17 @@ def read(root: Path, environment: Mapping[str, str] | None = None) -> CommandLin
     environment: what the engine's process would see; some defaults depend on it.
     A source file that cannot be read, or a vLLM whose command line is built in no known way, is a ServingError.
     """
-    tree = SourceTree(root)
-    interpreter = Interpreter(tree, environment or {})
+    reader = reader_of(root, environment or {})
     # Half of the time of parsing large files is the collector's, which finds nothing to collect in growing trees.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _read(tree, interpreter)
+        return _read(reader)
     except RecursionError as error:
         raise ServingError(
             "the flags of the installed engine cannot be told",
             where=str(root),
-            why="its sources refer to each other without end",
+            why="its sources nest too deeply",
             remedy="Install the engine again",
         ) from error
     finally:
@@ -75,33 +76,44 @@ def read(root: Path, environment: Mapping[str, str] | None = None) -> CommandLin
             gc.enable()
 
 
-def _read(tree: SourceTree, interpreter: Interpreter) -> CommandLine:
-    make_parser = _required(tree, interpreter, COMMAND, MAKE_PARSER)
-    get_kwargs = _required(tree, interpreter, *OPTIONS_OF)
-    options = FieldOptions(interpreter)
-    interpreter.natives.update(natives())
-    interpreter.natives["get_kwargs"] = options.native(get_kwargs)
+def _read(reader: Reader) -> CommandLine:
+    root = reader.tree.root
+    make_parser = _required(reader, COMMAND, MAKE_PARSER)
+    get_kwargs = _required(reader, *OPTIONS_OF)
+    options = FieldOptions(reader)
+    reader.stand_ins.update(FIELD_CALLS)
+    reader.by_name.update(natives())
+    reader.by_name["get_kwargs"] = options.native(get_kwargs)
     # Where plugins and the platform get at the parser; what they may add is looked for in another way.
     for hook in (LOAD_PLUGINS, PLATFORM_HOOK):
-        interpreter.natives[hook] = Native(hook, lambda _given, _keywords, _where: None)
-    parser_class = interpreter.names.in_module(make_parser.source.name, "FlexibleArgumentParser")
-    inverses, unknown_action = _inverses(interpreter, parser_class)
-    parser = Parser(interpreter, inverses)
-    interpreter.call(make_parser, [parser], {}, str(make_parser.source.path))
-    lost = [*parser.reasons, *unknown_action, *platform_flags(tree.root), *plugins(tree.root)]
+        reader.by_name[hook] = Native(hook, lambda *_given, **_keywords: None, lenient=True)
+    inverses, unknown_action = _inverses(reader, reader.lookup(make_parser.scope, "FlexibleArgumentParser"))
+    parser = Parser(reader, inverses)
+    file = make_parser.scope.file
+    try:
+        reader.call(make_parser, [parser.value], {}, file)
+    except (Unresolved, Raised) as error:
+        parser.lost.append(str(error))
+    lost = [*parser.lost, *unknown_action, *platform_flags(root), *plugins(root)]
     flags: dict[str, Flag] = {"--help": _help()}
     for flag in parser.flags:
         flags[flag.name] = flag
     if len(flags) == 1:
-        raise _unknown_shape(make_parser.source.path, "it adds no option that could be read")
+        raise _unknown_shape(Path(file), "it adds no option that could be read")
     return CommandLine(flags, parser.positionals, _once(lost), _once(options.notes))
 
 
-def _required(tree: SourceTree, interpreter: Interpreter, module: str, name: str) -> SourceFunction:
-    found = interpreter.names.in_module(module, name)
-    if isinstance(found, SourceFunction):
+def _required(reader: Reader, module: str, name: str) -> Function:
+    path = reader.tree.root.joinpath(*module.split(".")).with_suffix(".py")
+    scope = reader.tree.module(module)
+    if scope is None:
+        raise _unknown_shape(path, "there is no such file")
+    try:
+        found = reader.in_module(Module(module, scope), name, str(path))
+    except Raised as raised:
+        raise _unknown_shape(path, str(raised)) from raised
+    if isinstance(found, Function):
         return found
-    path = tree.root.joinpath(*module.split(".")).with_suffix(".py")
     raise _unknown_shape(path, str(found) if isinstance(found, Unknown) else f"{name} is no function")
 
 
@@ -114,24 +126,23 @@ def _unknown_shape(path: Path, why: str) -> ServingError:
     )
 
 
-def _inverses(interpreter: Interpreter, parser_class: Value) -> tuple[dict[str, str], list[str]]:
+def _inverses(reader: Reader, parser_class: Value) -> tuple[dict[str, str], list[str]]:
     """What the parser makes of switches with a negation, beside --no-x: ({prefix: opposite}, what is not known)."""
-    if not isinstance(parser_class, SourceClass):
+    if not isinstance(parser_class, Class):
         return {}, ["the class of the parser cannot be told"]
-    start = interpreter.names.of_class(parser_class, "__init__", "")
-    if not isinstance(start, SourceFunction):
+    start = reader.class_attribute(parser_class, "__init__", parser_class)
+    if not isinstance(start, Function):
         return {}, []
     for node in ast.walk(start.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "register":
-            where = start.source.where(node)
-            given = [interpreter.evaluate(argument, start.source, {}) for argument in node.args]
-            if len(given) == 3 and given[:2] == ["action", BOOLEAN_OPTIONAL] and isinstance(given[2], SourceClass):
-                prefixes = interpreter.names.of_class(given[2], "_inverse_prefixes", where)
+            given = [reader.evaluate(argument, Frame(start.scope, {})) for argument in node.args]
+            if len(given) == 3 and given[:2] == ["action", BOOLEAN_OPTIONAL] and isinstance(given[2], Class):
+                prefixes = reader.class_attribute(given[2], "_inverse_prefixes", given[2])
                 if isinstance(prefixes, dict) and all(
                     isinstance(each, str) for each in (*prefixes, *prefixes.values())
                 ):
                     return prefixes, []
-            return {}, [f"the parser makes options in a way that is not known ({where})"]
+            return {}, [f"the parser makes options in a way that is not known ({start.scope.place(node)})"]
     return {}, []
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...errors import ServingError
+from ..source.tree import SourceTree
+from ..source.values import Raised, Unresolved
 from . import cpu
 from .declared import block_sizes, declared_dtypes, engine_dtypes
 from .question import Question, check_sizes
 from .selector import Selector, Verdict
 from .surroundings import Surroundings
-from .tree import SourceTree
-from .values import Raised, Unresolved
 
 # Asked for where the engine's own list cannot be read.
 COMMON_DTYPES = ("auto", "bfloat16", "fp8", "fp8_e4m3")

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from .decisions import TooManyWays
-from .names import MISSING
+from ..source.decisions import TooManyWays
+from ..source.names import MISSING
+from ..source.values import Bound, Class, Raised, Record, Unknown, Unresolved
+from .facts import selector_facts
 from .selector import REGISTRY, Selector, Verdict
 from .surroundings import PLATFORMS
-from .values import Bound, Class, Raised, Record, Unknown, Unresolved
 
 
 def choose(selector: Selector, kv_cache_dtype: str) -> tuple[list[str], Verdict]:
@@ -40,7 +41,7 @@ def _picked(selector: Selector, kv_cache_dtype: str) -> str | Raised:
     method = selector.reader.attribute(platform, "get_attn_backend_cls", place)
     if not isinstance(method, Bound):
         raise Unresolved(method if isinstance(method, Unknown) else Unknown("get_attn_backend_cls", place))
-    config = Record("attn_selector_config", selector.facts(kv_cache_dtype))
+    config = Record("attn_selector_config", selector_facts(selector.question, kv_cache_dtype))
     try:
         path = selector.reader.call(method, [None, config], {}, place)
     except Raised as raised:
@@ -68,7 +69,7 @@ def _serves(selector: Selector, name: str, kv_cache_dtype: str) -> bool | None:
         if not isinstance(backend, Class):
             return None
         place = backend.scope.place(backend.node)
-        method = selector.reader.class_attribute(backend, "supports_kv_cache_dtype", backend, place)
+        method = selector.reader.class_attribute(backend, "supports_kv_cache_dtype", backend)
         ways = [] if method is MISSING else selector.explore(lambda: selector.reader.call(method, [asked], {}, place))
     except (Unresolved, Raised, TooManyWays):
         return None

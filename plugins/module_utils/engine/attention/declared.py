@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
-from .names import MISSING
+from ..source.names import MISSING
+from ..source.operations import literal_values
+from ..source.values import Class, External, Instance, Raised, Unresolved, Value
 from .selector import Selector
-from .values import Class, Instance, Raised, Record, Unresolved, Value
 
 CACHE_DTYPES = ("vllm.config.cache", "CacheDType")
 
@@ -20,13 +21,13 @@ def engine_dtypes(selector: Selector) -> list[str] | None:
         literal = selector.around.value(*CACHE_DTYPES)
     except Unresolved:
         return None
-    values = literal.fields.get("args", ()) if isinstance(literal, Record) else ()
+    values = literal_values(literal) if isinstance(literal, External) else ()
     return list(values) if values and all(isinstance(value, str) for value in values) else None
 
 
 def declared_dtypes(selector: Selector, backend: Class) -> list[str] | None:
     """The class's supported_kv_cache_dtypes; None when they cannot be told."""
-    found = selector.reader.class_attribute(backend, "supported_kv_cache_dtypes", backend, backend.scope.file)
+    found = selector.reader.class_attribute(backend, "supported_kv_cache_dtypes", backend)
     return list(found) if isinstance(found, (list, tuple)) and all(isinstance(each, str) for each in found) else None
 
 
@@ -34,7 +35,7 @@ def block_sizes(selector: Selector, backend: Class) -> list[str] | None:
     """Block sizes of the backend's kernels in tokens: "64", or "multiple of 16"."""
     place = backend.scope.place(backend.node)
     try:
-        method = selector.reader.class_attribute(backend, "get_supported_kernel_block_sizes", backend, place)
+        method = selector.reader.class_attribute(backend, "get_supported_kernel_block_sizes", backend)
         ways = [] if method is MISSING else selector.explore(lambda: selector.reader.call(method, [], {}, place))
     except (Unresolved, Raised):
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ServingError
-from .values import Capability
+from ..source.values import Capability
 
 KNOWN_DTYPES = ("bfloat16", "float16", "float32")
 

@@ -7,25 +7,22 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
-from .decisions import Decisions
-from .expressions import Frame
-from .interpreter import Interpreter
-from .names import MISSING
-from .natives import install
+from ..source.decisions import Decisions
+from ..source.names import MISSING
+from ..source.natives import install
+from ..source.reader import Reader
+from ..source.tree import SourceTree
+from ..source.values import Capability, Class, External, Instance, Native, Record, Unknown, Unresolved, Value
 from .question import Question
-from .scope import Scope
-from .tree import SourceTree
-from .values import Capability, Class, External, Instance, Native, Raised, Record, Unknown, Unresolved, Value
 
 PLATFORMS = {"cuda": ("vllm.platforms.cuda", "CudaPlatformBase"), "cpu": ("vllm.platforms.cpu", "CpuPlatform")}
 CONFIG_READERS = ("get_current_vllm_config", "get_current_vllm_config_or_none")
 
 
 class Surroundings:
-    """An interpreter that stands where the engine's process would.
+    """A reader that stands where the engine's process would.
 
     platform: cuda or cpu, the class that vLLM would choose
     configured: whether a model's configuration is there, as in a service; without it vLLM's own tests ask
@@ -35,14 +32,13 @@ class Surroundings:
         self.tree = tree
         self.question = question
         self.decisions = Decisions()
-        self.interpreter = Interpreter(tree, self.decisions)
+        self.reader = Reader(tree, self.decisions)
         self.cache_config = Record("cache_config", {"block_size": None, "user_specified_block_size": False})
-        install(self.interpreter, question.environment)
+        install(self.reader, question.environment)
         self._stand_in_for_platform(platform)
         self._stand_in_for_configuration(configured)
         # Of AMD's kernels no CUDA or CPU backend depends; their module is the largest that would be parsed.
-        self.interpreter.stand_ins["vllm._aiter_ops.rocm_aiter_ops"] = External("rocm_aiter_ops")
-        self.interpreter.stand_ins["vllm.envs.__getattr__"] = Native("envs", _environment_variable, lenient=True)
+        self.reader.stand_ins["vllm._aiter_ops.rocm_aiter_ops"] = External("rocm_aiter_ops")
 
     def value(self, module: str, name: str) -> Value:
         """What the dotted name stands for; Unresolved says that the source no longer has it."""
@@ -50,7 +46,7 @@ class Surroundings:
         file = "/".join(module.split("."))
         if scope is None:
             raise Unresolved(Unknown(f"the module {module}", f"{file}.py is not there"))
-        value = self.interpreter.lookup(scope, name)
+        value = self.reader.lookup(scope, name)
         if value is MISSING:
             raise Unresolved(Unknown(f"{name} in {module}", f"{scope.file}: no such name"))
         return value
@@ -70,7 +66,7 @@ class Surroundings:
     def _stand_in_for_platform(self, platform: str) -> None:
         module, name = PLATFORMS[platform]
         capability = self.question.capability if platform == "cuda" else None
-        stand_ins = self.interpreter.stand_ins
+        stand_ins = self.reader.stand_ins
         stand_ins["vllm.platforms.interface.DeviceCapability"] = Native("DeviceCapability", Capability)
         stand_ins[f"{module}.{name}.get_device_capability"] = Native(
             "get_device_capability", lambda *_, **__: capability
@@ -96,9 +92,9 @@ class Surroundings:
                 "kv_transfer_config": None,
             },
         )
-        for reader in CONFIG_READERS:
+        for name in CONFIG_READERS:
             for module in ("vllm.config", "vllm.config.vllm"):
-                self.interpreter.stand_ins[f"{module}.{reader}"] = Native(reader, lambda: config)
+                self.reader.stand_ins[f"{module}.{name}"] = Native(name, lambda: config)
 
     def _parallel_sizes(self) -> dict[str, Value]:
         return {
@@ -135,16 +131,3 @@ class Surroundings:
         if kv_heads is not None:
             fields["get_num_kv_heads"] = Native("get_num_kv_heads", lambda *_: kv_heads, lenient=True)
         return Record("model_config", fields)
-
-
-def _environment_variable(interpreter: Interpreter, scope: Scope, name: str) -> Value:
-    """envs.NAME: the entry of vLLM's table, which reads the environment and knows the default."""
-    for statement in scope.binders("environment_variables"):
-        table = getattr(statement, "value", None)
-        if not isinstance(table, ast.Dict):
-            continue
-        for key, value in zip(table.keys, table.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value == name:
-                reader = interpreter.evaluate(value, Frame(scope, {}))
-                return interpreter.call(reader, [], {}, scope.place(value))
-    raise Raised("AttributeError", f"module 'vllm.envs' has no attribute '{name}'")

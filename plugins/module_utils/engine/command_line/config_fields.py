@@ -11,26 +11,34 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .interpreter import Interpreter
-from .operations import UNION
-from .values import (
-    External,
-    FieldCall,
-    Instance,
-    Source,
-    SourceClass,
-    SourceFunction,
-    Subscript,
-    Unknown,
-    Value,
-    literal_values,
-)
+from ..source.operations import LITERAL, UNION, literal_values
+from ..source.reader import Reader
+from ..source.scope import Frame
+from ..source.values import Bound, Class, External, Function, Instance, Native, Unknown, Value
 
 _NOT_FIELDS = ("typing.ClassVar", "dataclasses.InitVar", "dataclasses.KW_ONLY")
 # pydantic's markers, which leave the type inside them as it is.
 _TRANSPARENT = ("typing.Annotated", "pydantic.SkipValidation", "pydantic.SerializeAsAny", "pydantic.ImportString")
-_UNIONS = ("typing.Union", "typing.Optional")
-_EMPTY: dict[str, Value] = {"builtins.list": list, "builtins.dict": dict, "builtins.set": set, "builtins.tuple": tuple}
+_UNIONS = (UNION, "typing.Optional")
+
+
+@dataclass(frozen=True)
+class FieldCall:
+    """dataclasses.field(...) or pydantic's Field(...): its default, or the factory of its default."""
+
+    default: Value
+    factory: Value
+    has_default: bool
+
+
+def _field_call(*given: Value, **keywords: Value) -> FieldCall:
+    default = given[0] if given else keywords.get("default")
+    return FieldCall(default, keywords.get("default_factory"), bool(given) or "default" in keywords)
+
+
+FIELD_CALLS = dict.fromkeys(
+    ("dataclasses.field", "pydantic.Field", "pydantic.fields.Field"), Native("field", _field_call, lenient=True)
+)
 
 
 @dataclass(frozen=True)
@@ -41,23 +49,22 @@ class ConfigField:
     hints: list[Value]
     default: Value
     description: str
-    validators: list[SourceFunction]
+    validators: list[Bound | Function]
 
 
 class Dataclasses:
     """Reads dataclasses of the engine's source."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self.interpreter = interpreter
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
 
     def is_dataclass(self, value: Value) -> bool:
         """Whether the class, or one that it derives from, is made a dataclass by a decorator."""
-        return isinstance(value, SourceClass) and any(
-            isinstance(owner, SourceClass) and self._is_decorated(owner)
-            for owner in self.interpreter.names.lineage(value)
+        return isinstance(value, Class) and any(
+            isinstance(owner, Class) and self._is_decorated(owner) for owner in self.reader.bases(value)
         )
 
-    def _is_decorated(self, owner: SourceClass) -> bool:
+    def _is_decorated(self, owner: Class) -> bool:
         for decorator in owner.node.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
@@ -65,11 +72,11 @@ class Dataclasses:
                 return True
         return False
 
-    def fields(self, value: SourceClass) -> list[ConfigField]:
+    def fields(self, value: Class) -> list[ConfigField]:
         """All fields, those of the bases first; a field that is declared again keeps its place."""
         found: dict[str, ConfigField] = {}
-        for owner in reversed(self.interpreter.names.lineage(value)):
-            if isinstance(owner, SourceClass):
+        for owner in reversed(self.reader.bases(value)):
+            if isinstance(owner, Class):
                 for at, statement in enumerate(owner.node.body):
                     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                         description = _text(owner.node.body[at + 1 : at + 2])
@@ -78,29 +85,29 @@ class Dataclasses:
                             found[declared.name] = declared
         return list(found.values())
 
-    def _field(self, owner: SourceClass, name: str, statement: ast.AnnAssign, description: str) -> ConfigField | None:
-        annotation = self.interpreter.evaluate(statement.annotation, owner.source, {})
-        outer = annotation.origin if isinstance(annotation, Subscript) else annotation
-        if isinstance(outer, External) and outer.name in _NOT_FIELDS:
+    def _field(self, owner: Class, name: str, statement: ast.AnnAssign, description: str) -> ConfigField | None:
+        frame = Frame(owner.scope, {}, closure=owner.closure)
+        annotation = self.reader.evaluate(statement.annotation, frame)
+        if isinstance(annotation, External) and annotation.name in _NOT_FIELDS:
             return None
         default = self._default(owner, statement)
-        hints = self.hints(annotation, owner.source)
-        checked = External("builtins.str") in hints
+        hints = self.hints(annotation, frame)
+        checked = "builtins.str" in map(name_of, hints)
         return ConfigField(name, hints, default, description, list(self._validators(owner, name)) if checked else [])
 
-    def _validators(self, owner: SourceClass, name: str) -> Iterator[SourceFunction]:
+    def _validators(self, owner: Class, name: str) -> Iterator[Bound | Function]:
         """The class's methods that pydantic calls with the value of the field alone."""
         for statement in owner.node.body:
             if isinstance(statement, ast.FunctionDef) and any(_checks(each, name) for each in statement.decorator_list):
-                found = self.interpreter.names.of_class(owner, statement.name, owner.source.where(statement))
-                if isinstance(found, SourceFunction):
+                found = self.reader.class_attribute(owner, statement.name, owner)
+                if isinstance(found, (Bound, Function)):
                     yield found
 
-    def _default(self, owner: SourceClass, statement: ast.AnnAssign) -> Value:
-        where = owner.source.where(statement)
+    def _default(self, owner: Class, statement: ast.AnnAssign) -> Value:
+        where = owner.scope.place(statement)
         if statement.value is None:
             return Unknown("the field has no default", where)
-        value = self.interpreter.evaluate(statement.value, owner.source, {})
+        value = self.reader.evaluate(statement.value, Frame(owner.body, {}))
         if not isinstance(value, FieldCall):
             return value
         if value.factory is None:
@@ -109,41 +116,47 @@ class Dataclasses:
 
     def _made(self, factory: Value, where: str) -> Value:
         """What a default_factory makes."""
-        if isinstance(factory, External) and factory.name in _EMPTY:
-            return _EMPTY[factory.name]()
-        if isinstance(factory, SourceClass) and self.is_mapping(factory):
+        if self.is_mapping(factory):
             return {}
-        made = self.interpreter.call(factory, [], {}, where)
-        return made if not isinstance(made, Instance) or self.is_dataclass(factory) else Unknown(made.text, where)
+        made = self.reader.call(factory, [], {}, where)
+        return made if not isinstance(made, Instance) or self.is_dataclass(factory) else Unknown(call_of(made), where)
 
     def is_mapping(self, value: Value) -> bool:
         """Whether the class derives from dict."""
-        if not isinstance(value, SourceClass):
-            return False
-        for base in self.interpreter.names.lineage(value)[1:]:
-            origin = base.origin if isinstance(base, Subscript) else base
-            if origin == External("builtins.dict"):
-                return True
-        return False
+        return isinstance(value, Class) and "dict" in self.reader.foreign_bases(value)
 
-    def hints(self, annotation: Value, source: Source) -> list[Value]:
+    def hints(self, annotation: Value, frame: Frame) -> list[Value]:
         """The types of a hint: unions and markers taken apart, forward references followed."""
         if isinstance(annotation, str):
             try:
                 expression = ast.parse(annotation, mode="eval").body
             except SyntaxError:
-                return [Unknown(f"the type {annotation!r} cannot be read", str(source.path))]
-            return self.hints(self.interpreter.evaluate(expression, source, {}), source)
-        if isinstance(annotation, Subscript) and isinstance(annotation.origin, External):
-            origin = annotation.origin.name.replace("typing_extensions.", "typing.")
+                return [Unknown(f"the type {annotation!r}", frame.scope.file)]
+            return self.hints(self.reader.evaluate(expression, frame), frame)
+        if isinstance(annotation, External) and annotation.arguments:
+            origin = annotation.name.replace("typing_extensions.", "typing.")
             if origin in _TRANSPARENT:
-                return self.hints(annotation.arguments[0], source)
+                return self.hints(annotation.arguments[0], frame)
             if origin in _UNIONS:
-                members = annotation.arguments if origin == UNION.name else (*annotation.arguments, None)
-                return [hint for member in members for hint in self.hints(member, source)]
-            if origin == "typing.Literal":
-                return [Subscript(External(origin), literal_values(annotation))]
+                members = annotation.arguments if origin == UNION else (*annotation.arguments, None)
+                return [hint for member in members for hint in self.hints(member, frame)]
+            if origin == LITERAL:
+                return [External(origin, literal_values(annotation))]
         return [annotation]
+
+
+def name_of(hint: Value) -> str:
+    """builtins.list for list[int], "None" for None, a dotted name for classes."""
+    if isinstance(hint, Native):
+        return f"builtins.{hint.name}"
+    if isinstance(hint, Class):
+        return f"{hint.scope.module}.{hint.name}"
+    return hint.name if isinstance(hint, External) else str(hint)
+
+
+def call_of(made: Instance) -> str:
+    """An object as the call that makes it."""
+    return f"{made.of.name}({'...' if made.fields else ''})"
 
 
 def _checks(decorator: ast.expr, field: str) -> bool:

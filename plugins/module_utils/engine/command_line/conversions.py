@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .interpreter import Interpreter
-from .values import External, Native, SourceFunction, Subscript, Unknown, Value
+from ..source.reader import Reader
+from ..source.values import External, Function, Native, Unknown, Value
 
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _BARE_SUFFIXED = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
@@ -34,50 +34,45 @@ class Conversion:
 
 def natives() -> dict[str, Native]:
     """Functions of the engine that make a conversion, by name."""
-    return {
-        name: Native(name, lambda given, _keywords, where, name=name: Conversion(name, given[0] if given else None))  # type: ignore[misc]
-        for name in ("optional_type", "parse_type")
-    }
+    return {name: _native(name) for name in ("optional_type", "parse_type")}
 
 
-def converter(value: Value, interpreter: Interpreter) -> Callable[[str], Any] | None:
+def _native(name: str) -> Native:
+    return Native(name, lambda inner=None, *_more, **_keywords: Conversion(name, inner), lenient=True)
+
+
+def converter(value: Value, reader: Reader) -> Callable[[str], Any] | None:
     """The conversion as a function of ours that raises ValueError as the engine's would; None when it is not known."""
     if value is None:
         return str
-    if isinstance(value, Subscript):
-        return None
     if isinstance(value, Conversion):
-        return _of_conversion(value, interpreter)
-    if isinstance(value, External):
-        simple: dict[str, Callable[[str], Any]] = {
-            "builtins.int": int,
-            "builtins.float": float,
-            "builtins.str": str,
-            "json.loads": json.loads,
-        }
-        return simple.get(value.name)
-    if isinstance(value, SourceFunction):
-        return _PLAIN[value.name] if value.name in _PLAIN else _of_function(value, interpreter)
-    return None
+        return _of_conversion(value, reader)
+    if isinstance(value, Native):
+        return {"int": int, "float": float, "str": str}.get(value.name)
+    if isinstance(value, Function):
+        name = getattr(value.node, "name", "")
+        return _PLAIN[name] if name in _PLAIN else _of_function(value, reader)
+    return json.loads if value == External("json.loads") else None
 
 
-def _of_conversion(value: Conversion, interpreter: Interpreter) -> Callable[[str], Any] | None:
+def _of_conversion(value: Conversion, reader: Reader) -> Callable[[str], Any] | None:
     if value.kind == "dataclass":
         return lambda text: json.loads(with_plain_numbers(text) if value.inner else text)
     if value.kind in _PLAIN:
         return _PLAIN[value.kind]
-    inner = converter(value.inner, interpreter)
+    inner = converter(value.inner, reader)
     if inner is None or value.kind != "optional_type":
         return inner
     return lambda text: None if text in ("", "None") else inner(text)
 
 
-def _of_function(function: SourceFunction, interpreter: Interpreter) -> Callable[[str], Any] | None:
+def _of_function(function: Function, reader: Reader) -> Callable[[str], Any] | None:
     """A lambda of the source, such as `lambda s: s.lower()`; not known when its result cannot be told."""
-    where = function.source.where(function.node)
+    place = function.scope.place(function.node)
 
     def convert(text: str) -> Any:
-        return interpreter.call(function, [text], {}, where)
+        reader.restart()
+        return reader.call(function, [text], {}, place)
 
     return None if isinstance(convert("auto"), Unknown) else convert
 

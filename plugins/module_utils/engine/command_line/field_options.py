@@ -10,15 +10,16 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from .config_fields import ConfigField, Dataclasses
+from ..source.operations import LITERAL, UNION, literal_values
+from ..source.reader import Reader
+from ..source.values import SPOILED, Class, External, Function, Native, Unknown, Value
+from .config_fields import ConfigField, Dataclasses, name_of
 from .conversions import Conversion
-from .interpreter import Interpreter
-from .values import SPOILED, External, Native, SourceClass, SourceFunction, Subscript, Unknown, Value, literal_values
 
 # Not a keyword of argparse: what the engine asks of the value once it is a field's.
 VALIDATORS = "validators"
 BOOLEAN_OPTIONAL = External("argparse.BooleanOptionalAction")
-_LITERAL = External("typing.Literal")
+TEXT = Native("str", str)
 _HUMAN_READABLE = ("human_readable_int", "human_readable_int_or_auto")
 # The kinds of field that the engine tells apart, in its order; a release may lack some.
 _KNOWN_TESTS = (
@@ -65,23 +66,23 @@ class Rules:
     dicts_derive: bool = False
 
 
-def rules_of(function: SourceFunction) -> Rules:
+def rules_of(function: Function) -> Rules:
     """The rules of the release that `get_kwargs` was found in."""
-    source = function.source
-    inner = source.bound.get("_compute_kwargs")
-    body = inner.node if inner and isinstance(inner.node, ast.FunctionDef) else function.node
+    scope = function.scope
+    inner = [each for each in scope.binders("_compute_kwargs") if isinstance(each, ast.FunctionDef)]
+    body = inner[-1] if inner else function.node
     chain = next(
         (node for node in ast.walk(body) if isinstance(node, ast.If) and ast.unparse(node.test) == _KNOWN_TESTS[0]),
         None,
     )
     if chain is None:
-        return Rules(unknown=f"{source.where(body)}: no step tells dataclass fields from others")
+        return Rules(unknown=f"{scope.place(body)}: no step tells dataclass fields from others")
     rules, order = Rules(), list(_KNOWN_SHAPES)
     link: ast.If | None = chain
     while link is not None:
         shape = ast.dump(link.test)
         if shape not in order:
-            return Rules(unknown=f"{source.where(link)}: the kind of field {ast.unparse(link.test)!r} is not known")
+            return Rules(unknown=f"{scope.place(link)}: the kind of field {ast.unparse(link.test)!r} is not known")
         order = order[order.index(shape) + 1 :]
         test = _KNOWN_SHAPES[shape]
         rules.text_or_switch |= test == _KNOWN_TESTS[1]
@@ -94,8 +95,8 @@ def rules_of(function: SourceFunction) -> Rules:
             } - {"type", "help"}
         link = link.orelse[0] if len(link.orelse) == 1 and isinstance(link.orelse[0], ast.If) else None
     rules.none_choice = _none_choice(body)
-    rules.plain_numbers = "_expand_json_human_readable_numbers" in source.bound
-    rules.dicts_derive = "is_dict_subclass" in source.bound
+    rules.plain_numbers = "_expand_json_human_readable_numbers" in scope.names()
+    rules.dicts_derive = "is_dict_subclass" in scope.names()
     return rules
 
 
@@ -103,7 +104,7 @@ def _none_choice(body: ast.AST) -> Value:
     """What an optional field's choices are extended by: None, or in older releases the word."""
     for node in ast.walk(body):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("['choices'].append") and len(node.args) == 1:
-            return node.args[0].value if isinstance(node.args[0], ast.Constant) else Unknown(ast.unparse(node))
+            return node.args[0].value if isinstance(node.args[0], ast.Constant) else Unknown(ast.unparse(node), "")
     return None
 
 
@@ -113,30 +114,27 @@ class FieldOptions:
     notes: why fields could not be told, if so
     """
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self.dataclasses = Dataclasses(interpreter)
+    def __init__(self, reader: Reader) -> None:
+        self.dataclasses = Dataclasses(reader)
         self.rules: Rules | None = None
         self.notes: list[str] = []
-        self._interpreter = interpreter
-        self._known: list[tuple[SourceClass, dict[str, dict[str, Value]]]] = []
+        self._known: dict[Class, dict[str, dict[str, Value]]] = {}
 
-    def native(self, where_defined: SourceFunction) -> Native:
+    def native(self, where_defined: Function) -> Native:
         """The stand-in for the engine's function."""
         self.rules = rules_of(where_defined)
         if self.rules.unknown:
             self.notes.append(f"choices and value counts cannot be told: {self.rules.unknown}")
-        return Native("get_kwargs", lambda given, _keywords, where: self.of(given[0] if given else None, where))
+        place = where_defined.scope.place(where_defined.node)
+        return Native("get_kwargs", lambda cls=None, *_more, **_keywords: self.of(cls, place), lenient=True)
 
-    def of(self, value: Value, where: str) -> Value:
+    def of(self, value: Value, place: str) -> Value:
         """{field: keywords} of a dataclass; a copy, for the engine changes it."""
-        if not isinstance(value, SourceClass) or not self.dataclasses.is_dataclass(value):
-            return {SPOILED: Unknown("options of something that is no dataclass", where)}
-        for known, options in self._known:
-            if known.same(value):
-                return _copied(options)
-        options = {each.name: self._keywords(each) for each in self.dataclasses.fields(value)}
-        self._known.append((value, options))
-        return _copied(options)
+        if not isinstance(value, Class) or not self.dataclasses.is_dataclass(value):
+            return {SPOILED: Unknown("options of something that is no dataclass", place)}
+        if value not in self._known:
+            self._known[value] = {each.name: self._keywords(each) for each in self.dataclasses.fields(value)}
+        return _copied(self._known[value])
 
     def _keywords(self, each: ConfigField) -> dict[str, Value]:
         keywords: dict[str, Value] = {"default": each.default, "help": each.description.strip()}
@@ -144,7 +142,7 @@ class FieldOptions:
         hints = [dict_hint(hint, self.dataclasses) if rules.dicts_derive else hint for hint in each.hints]
         unknown = next((hint for hint in hints if isinstance(hint, Unknown)), None)
         if rules.unknown or unknown is not None:
-            reason = unknown or Unknown(rules.unknown or "")
+            reason = unknown or Unknown(rules.unknown or "", "")
             return {**keywords, "choices": reason, "nargs": reason, "type": reason, "action": reason}
         keywords.update(self._of_hints(each.name, hints, rules))
         keywords[VALIDATORS] = each.validators
@@ -158,22 +156,22 @@ class FieldOptions:
         """The keywords that follow from the types, by the engine's order of questions."""
         if any(self.dataclasses.is_dataclass(hint) for hint in hints):
             return {"type": Conversion("dataclass", rules.plain_numbers)}
-        kinds = {_origin(hint) for hint in hints}
+        kinds = {name_of(hint) for hint in hints}
         if rules.text_or_switch and kinds == {"builtins.bool", "builtins.str", "None"}:
-            return {"type": External("builtins.str"), "nargs": "?", "const": True}
+            return {"type": TEXT, "nargs": "?", "const": True}
         if "builtins.bool" in kinds:
             return {"action": BOOLEAN_OPTIONAL}
-        literal = next((hint for hint in hints if isinstance(hint, Subscript) and hint.origin == _LITERAL), None)
+        literal = next((hint for hint in hints if name_of(hint) == LITERAL), None)
         if literal is not None:
             return _of_literal(literal, "builtins.str" in kinds)
         for sequence in ("builtins.tuple", "builtins.list", "builtins.set"):
             if sequence in kinds:
-                return _of_sequence(next(hint for hint in hints if _origin(hint) == sequence), sequence, self)
+                return _of_sequence(next(hint for hint in hints if name_of(hint) == sequence), sequence, self)
         if "builtins.int" in kinds:
             readable = name in rules.human_readable and self._human_readable(name)
-            return {"type": readable or External("builtins.int")}
+            return {"type": readable or Native("int", int)}
         if "builtins.float" in kinds:
-            return {"type": External("builtins.float")}
+            return {"type": Native("float", float)}
         if "builtins.dict" in kinds:
             more = "builtins.str" in kinds or any(not kind.startswith("builtins.") for kind in kinds - {"None"})
             return {
@@ -181,7 +179,7 @@ class FieldOptions:
                 if not more
                 else Conversion("union_dict_and_str")
             }
-        return {"type": External("builtins.str")}
+        return {"type": TEXT}
 
     def _human_readable(self, name: str) -> Value:
         return Conversion(_HUMAN_READABLE[1] if name == "max_model_len" else _HUMAN_READABLE[0])
@@ -197,41 +195,31 @@ def _copied(options: dict[str, dict[str, Value]]) -> dict[str, dict[str, Value]]
 
 def dict_hint(hint: Value, dataclasses: Dataclasses) -> Value:
     """A class derived from dict is a dict on the command line."""
-    return External("builtins.dict") if dataclasses.is_mapping(hint) else hint
+    return Native("dict", dict) if dataclasses.is_mapping(hint) else hint
 
 
-def _of_literal(literal: Subscript, with_text: bool) -> dict[str, Value]:
+def _of_literal(literal: External, with_text: bool) -> dict[str, Value]:
     options = literal.arguments
     if any(isinstance(option, Unknown) for option in options):
         reason = next(option for option in options if isinstance(option, Unknown))
         return {"type": reason, "choices": None if with_text else reason}
-    kind = External(f"builtins.{type(options[0]).__name__}")
+    kind = Native(type(options[0]).__name__, type(options[0]))
     return {"type": kind, "metavar" if with_text else "choices": sorted(options)}
 
 
 def _of_sequence(hint: Value, kind: str, options: FieldOptions) -> dict[str, Value]:
-    elements = hint.arguments if isinstance(hint, Subscript) else ()
+    elements = hint.arguments if isinstance(hint, External) else ()
     if not elements:
-        return {"type": Unknown(f"the elements of {kind.removeprefix('builtins.')} cannot be told"), "nargs": "+"}
+        return {"type": Unknown(f"the elements of {kind.removeprefix('builtins.')}", ""), "nargs": "+"}
     counted = kind == "builtins.tuple" and Ellipsis not in elements
     nargs: Value = len(elements) if counted else "+"
     element = elements[0]
-    if isinstance(element, Subscript) and element.origin == External("typing.Union"):
-        return {"type": External("builtins.str"), "nargs": nargs}
-    if isinstance(element, Subscript) and element.origin == _LITERAL:
-        return {"nargs": nargs, **_of_literal(Subscript(_LITERAL, literal_values(element)), False)}
+    if isinstance(element, External) and element.name == UNION:
+        return {"type": TEXT, "nargs": nargs}
+    if isinstance(element, External) and element.name == LITERAL:
+        return {"nargs": nargs, **_of_literal(External(LITERAL, literal_values(element)), False)}
     return {"type": element, "nargs": nargs}
 
 
 def _contains(hints: list[Value], name: str) -> bool:
-    return any(_origin(hint) == name for hint in hints)
-
-
-def _origin(hint: Value) -> str:
-    """list for list[int], "None" for None, a dotted name for classes."""
-    if hint is None:
-        return "None"
-    origin = hint.origin if isinstance(hint, Subscript) else hint
-    if isinstance(origin, External):
-        return origin.name
-    return f"{origin.source.name}.{origin.name}" if isinstance(origin, SourceClass) else str(origin)
+    return any(name_of(hint) == name for hint in hints)

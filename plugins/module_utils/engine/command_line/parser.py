@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..source.operations import is_told
+from ..source.reader import Reader
+from ..source.values import SPOILED, Class, Native, Record, Recorder, Unknown, Value
 from .conversions import converter
 from .field_options import BOOLEAN_OPTIONAL, VALIDATORS
-from .interpreter import Interpreter
-from .values import SPOILED, Native, Recorder, SourceClass, Unknown, Value, is_spoiled
 
 _DEPRECATED = re.compile(r"\bdeprecated and\b|\bis deprecated\b|^\W*deprecated\b", re.IGNORECASE)
 # How many values an action of argparse takes, where it is not the option's own nargs.
@@ -53,43 +54,39 @@ class Flag:
     where: str
 
 
-class Parser(Recorder):
+class Parser:
     """Records add_argument().
 
     inverses: {prefix: opposite prefix} that the engine's own boolean action adds spellings for
+    value:    what the source works on; its groups are the parser itself
     lost:     what was done to the parser that cannot be told: there may be more flags
     """
 
-    def __init__(self, interpreter: Interpreter, inverses: Mapping[str, str]) -> None:
+    def __init__(self, reader: Reader, inverses: Mapping[str, str]) -> None:
         self.flags: list[Flag] = []
         self.positionals: list[str] = []
-        self.reasons: list[str] = []
-        self._interpreter = interpreter
+        self.lost: list[str] = []
+        self.value = Recorder(self._attribute, self.lost.append)
+        self._reader = reader
         self._inverses = inverses
 
-    def lost(self, reason: str) -> None:
-        self.reasons.append(reason)
-
-    def attribute(self, name: str, where: str) -> Value:
-        known: dict[str, Callable[[list[Value], dict[str, Value], str], Value]] = {
-            "add_argument": self._add,
-            "add_argument_group": lambda _given, _keywords, _where: self,
-            "add_mutually_exclusive_group": lambda _given, _keywords, _where: self,
-        }
-        if name in known:
-            return Native(name, known[name])
+    def _attribute(self, name: str, where: str) -> Value:
+        if name == "add_argument":
+            return Native(name, lambda *names, **keywords: self._add(list(names), keywords, where), lenient=True)
+        if name in ("add_argument_group", "add_mutually_exclusive_group"):
+            return Native(name, lambda *_given, **_keywords: self.value, lenient=True)
         if name.startswith(("add_", "set_", "_add", "register")):
-            self.lost(f"{name} of the parser is used in a way that cannot be told ({where})")
+            self.lost.append(f"{name} of the parser is used in a way that cannot be told ({where})")
         return Unknown(f"{name} of the parser", where)
 
     def _add(self, names: list[Value], keywords: dict[str, Value], where: str) -> Value:
         if not names or not all(isinstance(name, str) for name in names):
-            self.lost(f"the name of an option cannot be told ({where})")
+            self.lost.append(f"the name of an option cannot be told ({where})")
         elif not names[0].startswith("-"):
             self.positionals.append(names[0])
         else:
             self.flags.append(self._flag(names, keywords, where))
-        return Unknown("an action of the parser", where)
+        return Record("an action of the parser", {})
 
     def _flag(self, names: list[str], keywords: dict[str, Value], where: str) -> Flag:
         spoiled = keywords.get(SPOILED)
@@ -115,11 +112,11 @@ class Parser(Recorder):
             default=default,
             nargs=nargs,
             # The engine's own actions convert on their own.
-            convert=None if not takes or isinstance(action, SourceClass) else converter(kind, self._interpreter),
+            convert=None if not takes or isinstance(action, Class) else converter(kind, self._reader),
             named=_named(keywords),
             refuses=self._refuses(keywords) if choices is None else None,
             deprecated=_deprecated(keywords),
-            conditional=self._interpreter.calls.uncertain > 0,
+            conditional=self._reader.uncertain > 0,
             where=where,
         )
 
@@ -128,8 +125,12 @@ class Parser(Recorder):
         validators = keywords.get(VALIDATORS)
         if not validators or _named(keywords) is None:
             return None
-        complaint = self._interpreter.calls.complaint
-        return lambda value: next(filter(None, (complaint(each, value) for each in validators)), None)
+        return lambda value: next(filter(None, (self._complaint(each, value) for each in validators)), None)
+
+    def _complaint(self, validator: Value, value: Value) -> str | None:
+        self._reader.restart()
+        raised = self._reader.certain_exception(validator, [value], {})
+        return None if raised is None else raised.message or f"it is refused at {raised.place}"
 
     def _nargs(self, action: Value, keywords: dict[str, Value], where: str) -> Value:
         if action == BOOLEAN_OPTIONAL or (isinstance(action, str) and action in _SWITCHES):
@@ -137,7 +138,7 @@ class Parser(Recorder):
         default = keywords.get(SPOILED)
         if isinstance(action, str) and action in _TAKING:
             return keywords.get("nargs", default)
-        if isinstance(action, SourceClass) and not _sets_nargs(action):
+        if isinstance(action, Class) and not _sets_nargs(action):
             return keywords.get("nargs", default)
         return Unknown("how many values the option takes cannot be told", where)
 
@@ -155,7 +156,7 @@ class Parser(Recorder):
 def _named(keywords: Mapping[str, Value]) -> list[Value] | None:
     """The values that stand in the help in place of choices."""
     shown = keywords.get("metavar")
-    return list(shown) if isinstance(shown, list) and not is_spoiled(shown) else None
+    return list(shown) if isinstance(shown, list) and is_told(shown) else None
 
 
 def _negated(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,7 +168,7 @@ def _implied(action: Value) -> Value:
     return {"store_true": False, "store_false": True}.get(action) if isinstance(action, str) else None
 
 
-def _sets_nargs(action: SourceClass) -> bool:
+def _sets_nargs(action: Class) -> bool:
     """Whether the engine's own action decides how many values it takes."""
     return any(getattr(statement, "name", "") == "__init__" for statement in action.node.body)
 

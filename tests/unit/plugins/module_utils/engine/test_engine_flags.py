@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.engine import flags
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.command_line.parser import Flag
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.command_line.values import (
-    EnumMember,
-    Instance,
-    Unknown,
-)
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.engine_info import plain
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.values import Instance, Member, Unknown
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from simulation import engine_tree
 
@@ -81,8 +78,9 @@ def test_spellings(root: Path) -> None:
 
 
 def test_objects_as_defaults(root: Path) -> None:
-    assert flag(root, "--optimization-level").default == EnumMember("Level", "O2", 2)
-    assert flag(root, "--tuning").default == Instance("Tuning", "Tuning()")
+    level, tuning = flag(root, "--optimization-level").default, flag(root, "--tuning").default
+    assert isinstance(level, Member) and (level.of.name, level.name, plain(level)) == ("Level", "O2", 2)
+    assert isinstance(tuning, Instance) and plain(tuning) == "Tuning()"
 
 
 def test_a_default_that_depends_on_the_environment(root: Path) -> None:
@@ -284,5 +282,12 @@ def test_a_parser_that_adds_nothing(root: Path) -> None:
 def test_sources_that_refer_to_each_other(root: Path) -> None:
     (root / CACHE).write_text("from .other import *\n")
     (root / "vllm/config/other.py").write_text("from .cache import *\n\n\nclass CacheConfig(CacheConfig): ...\n")
-    with pytest.raises(ServingError, match="refer to each other"):
+    read = flags.read(root)
+    assert isinstance(read.flags["--kv-cache-dtype"].choices, Unknown)
+    assert read.flags["--dtype"].choices == ["auto", "float", "half"]
+
+
+def test_sources_that_nest_too_deeply(root: Path) -> None:
+    engine_tree.edit(root, FRONTEND, "    port: int = 8000\n", f"    port: int = {'1 + ' * 2000}1\n")
+    with pytest.raises(ServingError, match="nest too deeply"):
         flags.read(root)

@@ -16,7 +16,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention
     Question,
     parse_capability,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.tree import SourceTree
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from simulation.attention_engine import BASE, CACHE, CP_UTILS, CUDA, LATENT_A, LATENT_B, REGISTRY, edit, write_engine
 

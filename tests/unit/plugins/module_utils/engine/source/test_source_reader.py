@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.decisions import (
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.decisions import (
     MOST_WAYS,
     Decisions,
     TooManyWays,
     Way,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.expressions import holds_unknown
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.interpreter import Interpreter
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.natives import install
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.tree import SourceTree
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.values import (
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.natives import install
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.operations import holds_unknown
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.reader import Reader
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.tree import SourceTree
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.values import (
     Raised,
     Unknown,
     Unresolved,
@@ -29,16 +29,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 
-def reader_of(folder: Path, **files: str) -> Interpreter:
+def reader_of(folder: Path, **files: str) -> Reader:
     (folder / "vllm").mkdir(exist_ok=True)
     for name, text in {"__init__": "", **files}.items():
         (folder / "vllm" / f"{name}.py").write_text(text)
-    reader = Interpreter(SourceTree(folder), Decisions())
+    reader = Reader(SourceTree(folder), Decisions())
     install(reader, {})
     return reader
 
 
-def ways_of(reader: Interpreter, module: str = "vllm.source", name: str = "asked") -> list[Way[Any]]:
+def ways_of(reader: Reader, module: str = "vllm.source", name: str = "asked") -> list[Way[Any]]:
     """The result of calling a function without arguments, on every way; an exception as ("raised", kind)."""
     scope = reader.tree.module(module)
     assert scope is not None
@@ -237,6 +237,13 @@ def test_a_name_that_a_function_sets_is_unknown(tmp_path: Path) -> None:
 
 def test_star_imports_and_module_getattr_leave_names_open(tmp_path: Path) -> None:
     assert isinstance(result(tmp_path, "from vllm.other import *\ndef asked():\n    return here"), Unknown)
+    reader = reader_of(
+        tmp_path,
+        source="from vllm.one import *\nfrom vllm.other import *\ndef asked():\n    return [here, there, len('a')]",
+        one="here = 1\nthere = 2",
+        other="here = 3",
+    )
+    assert ways_of(reader)[0].result == [3, 2, 1]
     reader = reader_of(
         tmp_path,
         source="from vllm.other import here\ndef asked():\n    return here",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .scope import Scope
 
 Value = Any
+# A dict that was changed in a way that cannot be told holds this key, a list or set an Unknown.
+SPOILED = "**"
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,13 @@ class Unknown:
 
 @dataclass(frozen=True)
 class External:
-    """A name of another package (torch.float16, ABC): it can be compared by name, never looked into."""
+    """A name of another package (torch.float16, ABC): it can be compared by name, never looked into.
+
+    arguments: of a type, as in Literal["a", "b"]; A | B is typing.Union with both.
+    """
 
     name: str
+    arguments: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,11 +70,21 @@ class Raised(Exception):
 
 
 class Unresolved(Exception):
-    """The source goes beyond what the reader knows; `unknown` says where."""
+    """The source goes beyond what the reader knows; `unknown` says where. An `exhausted` reader stops for good."""
+
+    exhausted = False
 
     def __init__(self, unknown: Unknown) -> None:
         self.unknown = unknown
         super().__init__(str(unknown))
+
+
+class Returned(Exception):
+    """A return statement, on its way to the call."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        super().__init__()
 
 
 class Capability(NamedTuple):
@@ -144,6 +160,18 @@ class Record:
     name: str
     fields: dict[str, Value]
     whole: bool = False
+
+
+@dataclass(eq=False)
+class Recorder:
+    """An object that this program watches the source work on.
+
+    attribute: (name, place) -> what object.name is
+    lost:      told why something was done with the object that cannot be told
+    """
+
+    attribute: Callable[[str, str], Value]
+    lost: Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
+from collections.abc import Sequence
 from email.parser import HeaderParser
 from pathlib import Path
 
-from .parsing import parse, parse_lazily
+from .parsing import Deferred, parse, parse_lazily
 from .scope import Scope, not_python
 from .values import Unresolved
 
@@ -81,17 +83,23 @@ class SourceTree:
         path = self.file_of(name)
         if path is None:
             return None
-        shown = str(path.relative_to(self.root))
+        shown = self.shown(path)
         data = path.read_bytes()
-        try:
-            body = parse_lazily(data)
-        except (SyntaxError, ValueError) as error:
-            raise Unresolved(not_python(error, shown)) from error
+        body = self.statements(path, data)
         scope = Scope(body, name, shown, package=path.name == "__init__.py", whole=lambda: parse(data))
-        scope.rebound = frozenset(
-            word.decode() for line in _GLOBALS.findall(data) for word in re.findall(rb"\w+", line)
-        )
+        declared = _GLOBALS.findall(data) if b"global" in data else []
+        scope.rebound = frozenset(word.decode() for line in declared for word in re.findall(rb"\w+", line))
         return scope
+
+    def shown(self, path: Path) -> str:
+        """As people are told the file."""
+        return str(path.relative_to(self.root))
+
+    def statements(self, path: Path, data: bytes) -> Sequence[ast.stmt | Deferred]:
+        try:
+            return parse_lazily(data)
+        except (SyntaxError, ValueError) as error:
+            raise Unresolved(not_python(error, self.shown(path))) from error
 
     def _further(self) -> list[Path]:
         """Folders that the environment's .pth files add to the search path."""

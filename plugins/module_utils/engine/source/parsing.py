@@ -13,8 +13,12 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import ServingError
 
 _START = re.compile(r"^(?!else\b|elif\b|except\b|finally\b|case\b)[^\s#)\]}]", re.MULTILINE)
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\s+(\w+)", re.MULTILINE)
@@ -47,6 +51,20 @@ def parse(text: str | bytes, line: int = 1) -> list[ast.stmt]:
         warnings.simplefilter("ignore")  # what Python thinks of the engine's style
         tree = ast.parse(text)
     return ast.increment_lineno(tree, line - 1).body if line > 1 else tree.body
+
+
+def parse_file(path: Path) -> list[ast.stmt]:
+    """The statements of a file; one that is no Python is a ServingError that names file and line."""
+    try:
+        return parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+        raise ServingError(
+            f"the installed engine has a source file that {reader} cannot read",
+            where=f"{path}:{getattr(error, 'lineno', None) or 1}",
+            why=getattr(error, "msg", None) or str(error),
+            remedy="Install the engine again, or let the task run with the engine's own Python if that one is newer",
+        ) from error
 
 
 def parse_lazily(data: bytes) -> list[ast.stmt | Deferred]:

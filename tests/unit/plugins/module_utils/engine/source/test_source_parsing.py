@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from ansible_collections.blackwell.serving.plugins.module_utils.engine.attention.parsing import (
+from ansible_collections.blackwell.serving.plugins.module_utils.engine.source.parsing import (
     Deferred,
     parse,
     parse_lazily,

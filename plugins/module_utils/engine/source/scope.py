@@ -3,17 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE to the collection: may change in any release.
-"""Which statement binds which name at the top of a module or class."""
+"""Where names are looked up, and which statement binds which name at the top of a module or class."""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .parsing import Deferred
-from .values import Unknown, Unresolved
+from .values import Unknown, Unresolved, Value
 
 if TYPE_CHECKING:
     from .values import Class
@@ -63,6 +64,14 @@ class Scope:
     def place(self, node: ast.AST) -> str:
         return f"{self.file}:{getattr(node, 'lineno', 0)}"
 
+    def absolute(self, node: ast.ImportFrom) -> str:
+        """The dotted name of the module that is imported from."""
+        if not node.level:
+            return node.module or ""
+        parts = self.module.split(".")
+        parts = parts[: len(parts) - node.level + (1 if self.package else 0)]
+        return ".".join([*parts, *([node.module] if node.module else [])])
+
     def names(self) -> list[str]:
         """Names in the order in which they are first bound."""
         return list(self._index())
@@ -77,9 +86,9 @@ class Scope:
             self._parse_whole()
             return self.binders(name)
 
-    def imports_all(self) -> bool:
-        """Whether a star import may bring further names."""
-        return "*" in self._index()
+    def stars(self) -> list[ast.ImportFrom]:
+        """The star imports, which may bring further names."""
+        return [each for each in self._index().get("*", []) if isinstance(each, ast.ImportFrom)]
 
     def _parse_whole(self) -> None:
         if self._whole is None or not any(isinstance(each, Deferred) for each in self.body):
@@ -98,6 +107,17 @@ class Scope:
                 for name in dict.fromkeys(names):
                     self._binders.setdefault(name, []).append(statement)
         return self._binders
+
+
+@dataclass
+class Frame:
+    """Where names are looked up: the locals, then what encloses them, then the module."""
+
+    scope: Scope
+    locals: dict[str, Value]
+    owner: Class | None = None
+    receiver: Value = None
+    closure: dict[str, Value] | None = None
 
 
 def not_python(error: Exception, file: str) -> Unknown:
