@@ -91,9 +91,16 @@ def test_the_answer_is_right_and_the_reasoning_apart(record: dict[str, Any]) -> 
 
 
 def test_the_speed_was_measured_on_right_answers(record: dict[str, Any]) -> None:
-    (run,) = record["benchmark"]["runs"]
-    assert run["correct"]
-    assert run["output_throughput"] > 0
+    runs = record["benchmark"]["runs"]
+    assert [run["max_concurrency"] for run in runs] == [1, 8]
+    assert all(run["correct"] and run["output_throughput"] > 0 for run in runs)
+
+
+def test_the_answers_are_the_baseline_of_later_engines(host: Host, record: dict[str, Any]) -> None:
+    """The first run made it; the later ones, of the same process, did not ask again."""
+    assert (record["baseline"]["verdict"], record["baseline"]["comparison"]) == ("new", None)
+    assert record["baseline"]["invocation_id"] == record["measured"]["invocation_id"]
+    assert host.file(record["baseline"]["path"]).mode == 0o640
 
 
 def test_decisions_carry_their_reasons(record: dict[str, Any]) -> None:
