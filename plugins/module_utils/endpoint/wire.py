@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
+import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -35,6 +37,7 @@ class Connection(Client):
         super().__init__(address, api_key=api_key, verify=verify)
         url = urlsplit(address.root)
         self._prefix = url.path
+        self._has_answered = False
         self._headers = {"Content-Type": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
@@ -49,6 +52,7 @@ class Connection(Client):
     def open(self) -> None:
         """Connect anew ahead of the first request, so that no request's time holds it: an idle one may be closed."""
         self._connection.close()
+        self._has_answered = False
         with _translated(CONNECT_TIMEOUT_S):
             self._connection.connect()
 
@@ -61,7 +65,10 @@ class Connection(Client):
         done = False
         try:
             with _translated(timeout):
-                if self._connection.sock is None:
+                # what a new connection of TLS has to be read is no end, but the server's session tickets
+                if self._connection.sock is None or (self._has_answered and _is_closed(self._connection.sock)):
+                    self._has_answered = False
+                    self._connection.close()
                     self._connection.timeout = min(CONNECT_TIMEOUT_S, timeout)
                     self._connection.connect()
                 self._connection.sock.settimeout(timeout)
@@ -74,10 +81,17 @@ class Connection(Client):
                 yield chunks
                 for _rest in chunks:
                     pass
-            done = True
+            done = self._has_answered = True
         finally:
             if not done:  # what is left of this answer must not be taken for the next one's
                 self._connection.close()
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the server has hung up since the last answer: then there is something to read, its end."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _context(verify: bool | str) -> ssl.SSLContext:

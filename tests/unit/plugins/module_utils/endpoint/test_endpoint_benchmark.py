@@ -3,6 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
+import re
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -166,6 +170,34 @@ def test_one_connection_for_many_requests_and_a_fresh_one_after_a_failure(endpoi
         ask(connection, REQUEST, timeout=5, stream=True)
     assert ask(connection, REQUEST, timeout=5, stream=True).content == ROW
     connection.close()
+
+
+def test_a_connection_that_the_server_dropped_is_opened_again() -> None:
+    """A server of HTTP/1.1 that hangs up after each answer without saying so."""
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(5)
+
+    def serve() -> None:
+        for _answer in range(2):
+            connection, _peer = server.accept()
+            connection.settimeout(5)
+            head, _end, body = connection.recv(65536).partition(b"\r\n\r\n")
+            length = int(re.findall(rb"(?i)content-length: (\d+)", head)[0])
+            while len(body) < length:
+                body += connection.recv(65536)
+            text = json.dumps({"choices": [{"message": {"content": "1"}, "finish_reason": "stop"}]}).encode()
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+            connection.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    connection = Connection(address.parse(f"http://127.0.0.1:{server.getsockname()[1]}"))
+    assert ask(connection, REQUEST, timeout=5).content == "1"
+    time.sleep(0.1)
+    assert ask(connection, REQUEST, timeout=5).content == "1"
+    thread.join(timeout=5)
+    connection.close()
+    server.close()
 
 
 def test_a_silent_server_ends_the_request(endpoint: Endpoint) -> None:
