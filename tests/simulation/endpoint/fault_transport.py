@@ -102,7 +102,7 @@ def wrong_model(setting: Setting) -> Behaviour:
 
 
 def shorter_context(setting: Setting) -> Behaviour:
-    missing = 16 * setting.rng.randint(1, 16)
+    missing = setting.rng.randint(1, 100)
     return _models(lambda entry: {**entry, "max_model_len": entry["max_model_len"] - missing})
 
 
