@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import json
-import re
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, benchmark, counting, speed
@@ -21,6 +19,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.wire im
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from hypothesis import given
 from hypothesis import strategies as st
+from simulation.endpoint.bad_server import BadServer, self_signed, whole
 from simulation.endpoint.server import ANSWERS, Endpoint, Exchange, delta
 
 REQUEST = Request("kimi", [{"role": "user", "content": counting.PROMPT}], 512, thinking=False)
@@ -172,32 +171,31 @@ def test_one_connection_for_many_requests_and_a_fresh_one_after_a_failure(endpoi
     connection.close()
 
 
+ONE = json.dumps({"choices": [{"message": {"content": "1"}, "finish_reason": "stop"}]}).encode()
+
+
 def test_a_connection_that_the_server_dropped_is_opened_again() -> None:
     """A server of HTTP/1.1 that hangs up after each answer without saying so."""
-    server = socket.create_server(("127.0.0.1", 0))
-    server.settimeout(5)
+    with BadServer(whole(ONE)).running() as server:
+        connection = Connection(address.parse(server.url))
+        for _time in range(3):
+            assert ask(connection, REQUEST, timeout=5).content == "1"
+            time.sleep(0.05)
+        connection.close()
 
-    def serve() -> None:
-        for _answer in range(2):
-            connection, _peer = server.accept()
-            connection.settimeout(5)
-            head, _end, body = connection.recv(65536).partition(b"\r\n\r\n")
-            length = int(re.findall(rb"(?i)content-length: (\d+)", head)[0])
-            while len(body) < length:
-                body += connection.recv(65536)
-            text = json.dumps({"choices": [{"message": {"content": "1"}, "finish_reason": "stop"}]}).encode()
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+
+def test_tls_trusts_the_given_certificate_and_no_other(tmp_path: Path) -> None:
+    context, certificate = self_signed(tmp_path)
+    with BadServer(whole(ONE), context).running() as server:
+        where = address.parse(server.url)
+        for verify in (str(certificate), False):
+            connection = Connection(where, verify=verify)
+            connection.open()
+            assert ask(connection, REQUEST, timeout=5).content == "1"
             connection.close()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    connection = Connection(address.parse(f"http://127.0.0.1:{server.getsockname()[1]}"))
-    assert ask(connection, REQUEST, timeout=5).content == "1"
-    time.sleep(0.1)
-    assert ask(connection, REQUEST, timeout=5).content == "1"
-    thread.join(timeout=5)
-    connection.close()
-    server.close()
+        with pytest.raises(EndpointError, match="the TLS connection failed"):
+            ask(Connection(where), REQUEST, timeout=5)
+        assert len(server.requests) == 2
 
 
 def test_a_silent_server_ends_the_request(endpoint: Endpoint) -> None:
