@@ -164,7 +164,7 @@ def test_with_broken_kernels_it_is_up_and_incoherent(tmp_path: Path) -> None:
         failed = [case.name for case, reply in replies if wrong(case, reply)]
         print(*(f"{case.name}: {reply.content!r}" for case, reply in replies), sep="\n")
         assert len(failed) > len(CASES) / 3
-        assert {"capital in one sentence", "product", "spelling", "order", "count", "text", "tool result"} <= set(failed)
+        assert {"capital in one sentence", "product", "spelling", "count", "text", "tool result"} <= set(failed)
         assert requests.get(f"{engine.base_url}/health", timeout=5).ok
         code, said = health_check(engine)
         assert code != 0
