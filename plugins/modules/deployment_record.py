@@ -50,8 +50,8 @@ options:
   section:
     description:
       - The section to write or to remove.
-      - In V(identity), V(plan), V(checkpoint) and V(health), the keys that are written replace those that are there, and
-        the others stay. V(retired) does the same, and its lists grow by what they do not hold yet.
+      - In V(identity), V(plan), V(checkpoint) and V(health), the keys that are written replace those that are there,
+        and the others stay. V(retired) does the same, and its lists grow by what they do not hold yet.
       - In V(decisions) and V(notes), an entry replaces the entry of the same C(name), and the others stay.
       - In V(predicted), V(measured), V(benchmark) and V(baseline), what is written is the whole section.
     type: str

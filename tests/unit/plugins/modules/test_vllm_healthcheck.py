@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, checks
 from ansible_collections.blackwell.serving.plugins.module_utils.engine import listener
 from ansible_collections.blackwell.serving.plugins.module_utils.engine.listener import Listener
-from simulation.endpoint.server import QUESTIONS, Endpoint
+from simulation.endpoint.server import QUESTIONS, Endpoint, Exchange
 from simulation.endpoint.unit import tell
 
 NAMES = ["ready", "exact_set", "count", "channels"]
@@ -183,7 +183,12 @@ def test_the_seed_is_told_and_taken(run_module: RunModule, endpoint: Endpoint) -
 def test_the_progress_file_is_gone_at_the_end(run_module: RunModule, endpoint: Endpoint, tmp_path: Path) -> None:
     path = tmp_path / "progress"
     seen: list[str] = []
-    endpoint.fault = lambda exchange: bool(path.is_file() and seen.append(path.read_text()))
+
+    def look(exchange: Exchange) -> bool:
+        seen.append(path.read_text())
+        return False
+
+    endpoint.fault = look
     arguments = {"base_url": endpoint.url, **ASKED, "progress_file": str(path)}
     assert run_module("vllm_healthcheck", arguments)["state"] == "healthy"
     assert any('"check": "count"' in text for text in seen)
