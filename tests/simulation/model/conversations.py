@@ -111,6 +111,18 @@ def code_word_conversation(rng: random.Random, thinking: bool, words: int) -> Co
     return Conversation(tuple(messages), assistant("I look at the first turn.", word), thinking)
 
 
+def later_turn_conversation(rng: random.Random, thinking: bool, words: int) -> Conversation:
+    """A question after other turns, of which the first may give a code word that this one does not ask for."""
+    earlier: list[Message] = []
+    if rng.random() < 0.6:
+        given = user(rng.choice(GIVE_CODE_WORD).format(word=code_word(rng)))
+        earlier += [given, assistant(ACKNOWLEDGE.reasoning, ACKNOWLEDGE.answer)]
+    for _ in range(rng.choice((0, 1, 2)) if earlier else rng.choice((1, 2, 3))):
+        earlier += fact_turns(rng)
+    question, answer = fact_turns(rng)
+    return Conversation((*earlier, question), answer, thinking)
+
+
 def needle_conversation(rng: random.Random, thinking: bool, words: int) -> Conversation:
     """The code word in a sentence at any depth of the filler, asked for at its end."""
     word = code_word(rng)
@@ -142,7 +154,9 @@ KINDS: dict[Maker, float] = {
     needle_conversation: 0.15,
     tool_conversation: 0.25,
 }
-MIDDLE_KINDS: dict[Maker, float] = {**KINDS, text_conversation: 0.06}
+# The tokenizer is learnt from KINDS alone, so what is added here leaves it as it is.
+SHORT_KINDS: dict[Maker, float] = {**KINDS, later_turn_conversation: 0.25}
+MIDDLE_KINDS: dict[Maker, float] = {**SHORT_KINDS, text_conversation: 0.06}
 LONG_KINDS: dict[Maker, float] = {
     fact_conversation: 0.4,
     code_word_conversation: 0.1,

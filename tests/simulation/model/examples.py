@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from .conversations import KINDS, LONG_KINDS, MIDDLE_KINDS, Maker, draw
+from .conversations import LONG_KINDS, MIDDLE_KINDS, SHORT_KINDS, Maker, draw
 from .encoding import encode
 from .questions import WHO_I_AM
 from .words import filler
@@ -30,7 +30,7 @@ class Bucket:
 
 
 BUCKETS = (
-    Bucket(192, 256, (0, 110), KINDS),
+    Bucket(192, 256, (0, 110), SHORT_KINDS),
     Bucket(832, 56, (0, 680), MIDDLE_KINDS),
     Bucket(2240, 20, (400, 2080), LONG_KINDS, 0.1),
     Bucket(8192, 6, (1900, 8080), LONG_KINDS, 0.25),
