@@ -16,7 +16,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
 LIMIT = 600  # seconds
-sys.path.insert(0, str(PROJECT / "tests"))
+sys.path[:0] = [str(PROJECT / "tests"), str(PROJECT / ".collections")]
 
 
 @dataclass(frozen=True)

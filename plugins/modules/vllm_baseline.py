@@ -392,7 +392,7 @@ def main() -> None:
             "engine": {"type": "dict", "default": {}},
             "checkpoint": {"type": "str", "default": ""},
             "prompts": {"type": "list", "elements": "str"},
-            "max_tokens": {"type": "int", "default": fingerprint.MAX_TOKENS},
+            "max_tokens": {"type": "int", "default": fingerprint.MAX_TOKENS, "no_log": False},
             "thinking_parameter": {"type": "str", "default": "thinking"},
             "request_timeout": {"type": "int", "default": 300},
             "max_mean_logprob_distance": {"type": "float", "default": 0.1},

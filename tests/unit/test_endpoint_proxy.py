@@ -317,10 +317,10 @@ def test_the_other_origin_sees_whoever_follows(endpoint: Endpoint) -> None:
 def test_the_same_request_is_sent_once_unless_the_counters_are_read(endpoint: Endpoint) -> None:
     upstream = Upstream(endpoint.url, remember=True)
     with Proxy(upstream, honest).running() as proxy:
-        assert {said(proxy, PRODUCT) for _ in range(3)} == {"391"}
+        assert {said(proxy, PRODUCT) for _time in range(3)} == {"391"}
         assert (upstream.forwarded, upstream.remembered) == (1, 2)
         requests.get(f"{proxy.url}/metrics", timeout=5)
-        assert {said(proxy, PRODUCT) for _ in range(2)} == {"391"}
+        assert {said(proxy, PRODUCT) for _time in range(2)} == {"391"}
     assert (upstream.forwarded, upstream.remembered) == (3, 3)
 
 

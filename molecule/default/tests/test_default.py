@@ -85,8 +85,9 @@ def test_the_answer_is_right_and_the_reasoning_apart(record: dict[str, Any]) -> 
     battery = record["health"]["full"]
     assert battery["state"] == "healthy"
     paris = [answer for answer in battery["answers"] if "capital of France" in answer["question"]]
-    assert paris
-    assert all("Paris" in answer["answer"] and "think" not in answer["answer"] for answer in paris)
+    cut = [answer for answer in paris if not answer["answer"]]  # by a limit, to see that this is not called an answer
+    assert len(cut) <= 1 < len(paris)
+    assert all("Paris" in answer["answer"] and "think" not in answer["answer"] for answer in paris if answer not in cut)
     assert any(answer["reasoning"] for answer in paris)
 
 

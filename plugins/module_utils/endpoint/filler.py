@@ -68,7 +68,7 @@ class Frame:
 
     def _start(self, places: int, rng: random.Random) -> int:
         """A place that no prompt began at before: a server that knows no cache_salt finds nothing in its cache."""
-        for _ in range(places):
+        for _try in range(places):
             start = rng.randrange(places)
             if start not in self._starts:
                 break
@@ -103,7 +103,7 @@ def frame(
     short = chat(0, _SHORT_WORDS)
     needed = longest + _SPARE_TOKENS
     count = needed
-    for _ in range(_TRIES):
+    for _try in range(_TRIES):
         long = chat(1, count)
         before = _common(short, long)
         after = _common(short[before:][::-1], long[before:][::-1])

@@ -28,7 +28,7 @@ def garbage(completion: Completion) -> str | None:
 
 def longest_run(text: str) -> int:
     """The length of the longest run of one character that is no white space."""
-    return max((sum(1 for _ in run) for char, run in itertools.groupby(text) if not char.isspace()), default=0)
+    return max((len(list(run)) for char, run in itertools.groupby(text) if not char.isspace()), default=0)
 
 
 def unstable(first: Completion, second: Completion) -> bool:

@@ -73,11 +73,15 @@ class _Seen:
     in_flight: dict[str, int] = field(default_factory=dict)
 
 
+def _is_level(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 2 <= value <= _MAX_LEVEL
+
+
 def read(section: Any, where: str) -> Probe:
     known = {"levels": list, "max_tokens": int, "questions": list}
     given = {**DEFAULT, **probes.members(section, where, known)}
     levels = given["levels"]
-    if not levels or any(type(level) is not int or not 2 <= level <= _MAX_LEVEL for level in levels):
+    if not levels or not all(_is_level(level) for level in levels):
         raise ServingError(f"{where} is not usable", why=f"levels must be whole numbers from 2 to {_MAX_LEVEL}")
     if given["max_tokens"] < 1:
         raise ServingError(f"{where} is not usable", why="max_tokens must be at least 1")

@@ -152,7 +152,7 @@ class _Sweep:
 
     def _short(self, length: int) -> str | None:
         prompt = self.frame.prompt(length, self._context.rng)
-        first, second = (self._complete_short(prompt) for _ in range(2))
+        first, second = (self._complete_short(prompt) for _time in range(2))
         return (
             garbage(first)
             or garbage(second)

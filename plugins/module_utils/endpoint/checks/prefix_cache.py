@@ -153,7 +153,7 @@ def _counted(context: Context, before: Counters | None, tokens: int) -> int | No
     """
     if before is None or before.prefix_hits is None or before.prefix_queries is None:
         return None
-    for _ in range(_COUNTER_READS):
+    for _reading in range(_COUNTER_READS):
         after = metrics.read_counters(context.client, timeout=context.timeout(10))
         if after is None or after.prefix_hits is None or after.prefix_queries is None:
             return None

@@ -45,7 +45,7 @@ SECTIONS = read_sections({})
 def bomb(layers: int) -> bytes:
     """512 MiB of zeros, compressed."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(512)) + packer.flush()
+    packed = b"".join(packer.compress(bytes(1 << 20)) for _mebibyte in range(512)) + packer.flush()
     return packed if layers == 1 else gzip.compress(packed, 9)
 
 

@@ -33,7 +33,9 @@ def answer(*tokens: tuple[str, float], top: dict[str, float] | None = None, prom
     """Tokens with their log probabilities; top: what else was likely at the last token."""
     tops = [{token: logprob} for token, logprob in tokens]
     tops[-1] |= top or {}
-    return Fingerprint(prompt, [token for token, _ in tokens], [logprob for _, logprob in tokens], tops, "stop")
+    return Fingerprint(
+        prompt, [token for token, _logprob in tokens], [logprob for _token, logprob in tokens], tops, "stop"
+    )
 
 
 def observed(*answers: Fingerprint, rate: float = 50.0) -> Observation:
@@ -105,8 +107,8 @@ def subject(engine: dict[str, Any], checkpoint: str = "c1", question: str = "q1"
     return Subject(checkpoint, engine, {"prompts": question})
 
 
-def first(engine: dict[str, Any] = ENGINE) -> dict[str, Any]:
-    outcome = baseline.judge(None, subject(engine), LIMITS, lambda: observed(answer(("A", -0.1))), at="t0")
+def first(engine: dict[str, Any] | None = None) -> dict[str, Any]:
+    outcome = baseline.judge(None, subject(engine or ENGINE), LIMITS, lambda: observed(answer(("A", -0.1))), at="t0")
     assert (outcome.verdict, outcome.reason) == ("new", "there was no baseline")
     return outcome.content
 

@@ -57,7 +57,7 @@ def test_texts_are_random_and_repeatable() -> None:
     assert filler.text(random.Random(1), filler.WORDS, 20) == filler.text(random.Random(1), filler.WORDS, 20)
     assert filler.text(random.Random(1), filler.WORDS, 20) != filler.text(random.Random(2), filler.WORDS, 20)
     rng = random.Random(3)
-    assert len({filler.salt(rng) for _ in range(100)}) == 100
+    assert len({filler.salt(rng) for _prompt in range(100)}) == 100
     found = frame()
     # two prompts of one length do not share the beginning of their filler
     assert found.prompt(500, random.Random(1))[:60] != found.prompt(500, random.Random(2))[:60]

@@ -54,7 +54,10 @@ def run(endpoint: Endpoint, readers: Readers | None = None, end: float = 100.0, 
             **changed,
         }
     )
-    client = lambda: Client(address.parse(endpoint.url))  # noqa: E731
+
+    def client() -> Client:
+        return Client(address.parse(endpoint.url))
+
     return soak.run(client, plan, readers or Readers(), speeds(100.0), lambda: speeds(end), seed=1)
 
 

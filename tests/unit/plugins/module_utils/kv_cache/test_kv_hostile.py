@@ -63,9 +63,9 @@ def budget(config: Any, **given_options: Any) -> None:
 def changed(draw: st.DrawFn) -> dict[str, Any]:
     """A published configuration with one to three fields that are something else, at any depth."""
     config: dict[str, Any] = copy.deepcopy(PUBLISHED[draw(st.sampled_from(BASES))])
-    for _ in range(draw(st.integers(1, 3))):
+    for _change in range(draw(st.integers(1, 3))):
         place: Any = config
-        for _ in range(2):
+        for _level in range(2):
             nested = [name for name, value in place.items() if isinstance(value, dict) and value]
             goes_down: bool = draw(st.booleans())
             if nested and goes_down:

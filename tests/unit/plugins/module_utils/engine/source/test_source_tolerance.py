@@ -109,7 +109,7 @@ def test_what_cannot_be_told(tmp_path: Path, body: str) -> None:
 )
 def test_what_is_done_with_an_object_that_is_watched(tmp_path: Path, body: str, lost: int) -> None:
     reasons: list[str] = []
-    asked(tmp_path, body, Recorder(lambda name, place: Unknown(name, place), reasons.append))
+    asked(tmp_path, body, Recorder(Unknown, reasons.append))
     assert bool(reasons) == bool(lost)
 
 
