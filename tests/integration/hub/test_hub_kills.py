@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.identity import BUFFER_BYTES
 from simulation.hub import Hub
 from simulation.hub.samples import REPOSITORY, SHARDS, make_repository, same_files
 from simulation.task import Task, wait_until
@@ -22,7 +23,6 @@ SEED = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(10**6)))
 MOMENTS = [round(random.Random(SEED + number).uniform(0.05, 2.4), 3) for number in range(20)]
 SHARD_BYTES = 4_000_000
 RATE = 2_500_000  # of each body
-BUFFER_BYTES = 1 << 18
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ansible_collections.blackwell.serving.plugins.module_utils.hub.identity import BUFFER_BYTES
 from simulation.hub import Hub
 from simulation.hub.samples import REPOSITORY, SHARDS, actions, make_repository, same_files
 from simulation.task import Task, wait_until
@@ -86,7 +87,7 @@ def test_kill_9_in_the_middle(start: Start, start_client: StartClient, hub: Hub,
     )
     assert (again > total // 2, from_zero) == (True, len(SHARDS))
     again, from_zero = killed_and_repeated(hub, folder, dest, lambda: start().process)
-    assert (again <= total // 100 + len(SHARDS) * (1 << 18), from_zero) == (True, 0)
+    assert (again <= total // 100 + len(SHARDS) * BUFFER_BYTES, from_zero) == (True, 0)
     orphans = list(plain.rglob("*.incomplete"))
     assert len(orphans) == len(SHARDS)
     cleared = start(dest=str(plain)).result()["cleared_orphans"]
