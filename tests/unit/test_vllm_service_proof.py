@@ -121,3 +121,13 @@ def test_texts_that_fill_a_context_stay_out_of_the_record() -> None:
     role = Role(__vllm_service_health={**HEALTHY, "answers": [short, filler, short]})
     assert role["found"]["answers"] == [{"question": short["prompt"], "answer": "391", "reasoning": ""}]
     assert role["found"]["seed"] == 7
+
+
+def test_a_process_is_compared_once_and_one_that_was_started_anew_is_compared_again() -> None:
+    recorded = {"invocation_id": "a", "verdict": "equal"}
+    role = Role(vllm_service_baseline=True)
+    role.variables["__vllm_service_record"]["record"]["baseline"] = recorded
+    assert role["is_compared"] is True
+    # The look before the switch still shows the process that was compared.
+    role.variables["__vllm_service_reasons"] = ["a setting has changed"]
+    assert role["is_compared"] is False
