@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def of_control_group(path: str, *, cgroups: Path = CGROUPS) -> Read:
         stat = folder / path.strip("/") / "memory.stat"
         with suppress(OSError, ValueError):
             _sum(stat, names)
-            return lambda stat=stat, names=names: _sum(stat, names)  # type: ignore[misc]
+            return partial(_sum, stat, names)
     raise ServingError(
         "the memory of the unit cannot be read",
         where=str(cgroups / path.strip("/")),
