@@ -36,7 +36,7 @@ attributes:
   action_group:
     support: full
 requirements:
-  - requests (in every environment that holds vLLM, see O(python))
+  - requests and aiohttp (in every environment that holds vLLM, see O(python))
 options:
   base_url:
     description: Root of the server, with or without C(/v1).
@@ -89,7 +89,7 @@ options:
     default: thinking
   tool:
     description:
-      - What measures. V(builtin) needs nothing but C(requests).
+      - What measures. V(builtin) needs nothing but C(aiohttp).
       - V(vllm_bench) is the benchmark of the vLLM that is installed in the environment of O(python), 0.15 or later,
         with the same requests and the same result; it takes some ten seconds more to start. O(api_key) reaches it in
         its environment, never as an argument.
@@ -282,6 +282,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import 
     chat,
     client,
     counting,
+    load,
     memory,
     probes,
     questions,
@@ -289,7 +290,6 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import 
     traffic,
     verdict,
     vllm_bench,
-    wire,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import ready
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
@@ -324,6 +324,8 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
     respawn_into(module, params["python"])
     if not client.HAS_REQUESTS:
         raise ServingError(missing_required_lib("requests"), remedy="Or name an interpreter that has it in python")
+    if params["tool"] == "builtin" and not load.HAS_AIOHTTP:
+        raise ServingError(missing_required_lib("aiohttp"), remedy="Or name an interpreter that has it in python")
     verify = params["validate_certs"] and (params["ca_path"] or True)
 
     def connect() -> client.Client:
@@ -349,9 +351,7 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
         if params["tool"] == "vllm_bench":
             target = vllm_bench.Target(address.root, sys.executable, params["api_key"], verify)
             return vllm_bench.measure(target, request, settings, runner(module))
-        return benchmark.measure(
-            lambda: wire.Connection(address, api_key=params["api_key"], verify=verify), request, settings
-        )
+        return benchmark.measure(load.Target(address, params["api_key"], verify), request, settings)
 
     if params["soak"] is None:
         return {**speed(), "served_model": served.model}

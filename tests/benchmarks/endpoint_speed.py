@@ -25,12 +25,12 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import 
     benchmark,
     chat,
     counting,
+    load,
     speed,
     vllm_bench,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import ready
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.client import Client
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.wire import Connection
 from simulation.model.serving import NATIVE_OPS, Engine
 
 from .table import Row, show
@@ -110,7 +110,7 @@ def _row(name: str, mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) ->
 def _ours(url: str, request: chat.Request) -> Turn:
     def measure(concurrency: int) -> dict[str, Any]:
         settings = benchmark.Settings([concurrency], CONCURRENCY[concurrency], warmup=1, repetitions=1)
-        found = benchmark.measure(lambda: Connection(address.parse(url)), request, settings)
+        found = benchmark.measure(load.Target(address.parse(url)), request, settings)
         return _right(found["runs"][0])
 
     return measure

@@ -7,20 +7,18 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import counting
-from .chat import Answer, Request, ask
+from .chat import Answer, Request
 from .failure import EndpointError
+from .load import Recording, Sender, Target, opened
 from .samples import Repetition, Sample, require
 from .speed import outcome, summarise
-from .wire import Connection
 
 
 @dataclass(frozen=True)
@@ -38,59 +36,53 @@ class Settings:
         return self.num_prompts or concurrency
 
 
-Connect = Callable[[], Connection]
-
-
-def measure(connect: Connect, request: Request, settings: Settings) -> dict[str, Any]:
+def measure(target: Target, request: Request, settings: Settings) -> dict[str, Any]:
     """{runs, stable, notes} (shapes in vllm_benchmark's RETURN).
 
     Raises ServingError when a number would mean nothing: no request completed, too few of them, no usage counts.
     """
-    return outcome([_measure(connect, request, settings, concurrency) for concurrency in settings.concurrency])
+    runs = [asyncio.run(_measure(target, request, settings, concurrency)) for concurrency in settings.concurrency]
+    return outcome(runs)
 
 
-def _measure(connect: Connect, request: Request, settings: Settings, concurrency: int) -> dict[str, Any]:
+async def _measure(target: Target, request: Request, settings: Settings, concurrency: int) -> dict[str, Any]:
     prompts = settings.prompts(concurrency)
-    with ExitStack() as stack:
-        connections = [stack.enter_context(closing(connect())) for _number in range(min(concurrency, prompts))]
-        warmups = [_repeat(connections, request, concurrency, settings) for _round in range(settings.warmup)]
-        for warmup in warmups:
-            require(warmup, concurrency, settings.min_success_rate, connections[0].address.root)
-        measured = [_repeat(connections, request, prompts, settings) for _round in range(settings.repetitions)]
-        for repetition in measured:
-            require(repetition, prompts, settings.min_success_rate, connections[0].address.root)
+    root = target.address.root
+    async with opened(target) as sender:
+        warmups = []
+        for _round in range(settings.warmup):  # which opens the connections, too
+            warmups.append(await _repeat(sender, request, concurrency, concurrency, settings.request_timeout))
+            require(warmups[-1], concurrency, settings.min_success_rate, root)
+        measured = []
+        for _round in range(settings.repetitions):
+            measured.append(await _repeat(sender, request, concurrency, prompts, settings.request_timeout))
+            require(measured[-1], prompts, settings.min_success_rate, root)
     return summarise(concurrency, measured, [warmup.duration for warmup in warmups])
 
 
-def _repeat(connections: Sequence[Connection], request: Request, prompts: int, settings: Settings) -> Repetition:
-    """Send the requests, each connection one after the other until none is left."""
-    left: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in range(prompts):
-        left.put(number)
-    samples: list[Sample] = []
+async def _repeat(sender: Sender, request: Request, concurrency: int, prompts: int, timeout: float) -> Repetition:
+    """Send so many requests, at most `concurrency` of them at once."""
+    left = iter(range(prompts))
+    recordings: list[Recording] = []
     errors: list[str] = []
 
-    def work(connection: Connection) -> None:
-        while True:
+    async def work() -> None:
+        for _number in left:  # the iterator is shared: each number is taken once
             try:
-                left.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                samples.append(sample_of(ask(connection, request, timeout=settings.request_timeout, stream=True)))
+                recordings.append(await sender.record(request, timeout))
             except EndpointError as error:
                 errors.append(str(error))
 
-    for connection in connections:
-        with suppress(EndpointError):  # the request that needs it says why
-            connection.open()
-    threads = [threading.Thread(target=work, args=(connection,), daemon=True) for connection in connections]
     began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return Repetition(time.monotonic() - began, samples, errors)
+    await asyncio.gather(*(work() for _number in range(min(concurrency, prompts))))
+    duration = time.monotonic() - began
+    samples = []
+    for recording in recordings:
+        try:
+            samples.append(sample_of(recording.answer()))
+        except EndpointError as error:
+            errors.append(str(error))
+    return Repetition(duration, samples, errors)
 
 
 def sample_of(answer: Answer) -> Sample:

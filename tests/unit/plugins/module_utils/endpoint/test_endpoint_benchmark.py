@@ -3,23 +3,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address, benchmark, counting, speed
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import (
+    address,
+    benchmark,
+    counting,
+    load,
+    speed,
+)
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.benchmark import Settings
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.chat import Request, ask
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.chat import Request
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.load import Recording, Target, opened
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.percentiles import percentile
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.samples import Repetition, Sample
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.wire import Connection
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from hypothesis import given
 from hypothesis import strategies as st
-from simulation.endpoint.bad_server import BadServer, self_signed, whole
+from simulation.endpoint.bad_server import BadServer, raw, self_signed, whole
 from simulation.endpoint.server import ANSWERS, Endpoint, Exchange, delta
 
 REQUEST = Request("kimi", [{"role": "user", "content": counting.PROMPT}], 512, thinking=False)
@@ -33,7 +39,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def measure(endpoint: Endpoint, settings: Settings) -> dict[str, object]:
-    return benchmark.measure(lambda: Connection(address.parse(endpoint.url)), REQUEST, settings)
+    return benchmark.measure(Target(address.parse(endpoint.url)), REQUEST, settings)
 
 
 def test_clock_of_the_decode_rate_excludes_prefill() -> None:
@@ -151,37 +157,54 @@ def test_a_failed_request_fails_unless_allowed(endpoint: Endpoint) -> None:
     assert "min_success_rate allows" in str(result["notes"])
 
 
+async def recorded(target: Target, requests: int, timeout: float = 5) -> list[str]:
+    """The texts, or the words of the errors, of requests sent one after the other."""
+    found = []
+    async with opened(target) as sender:
+        for _number in range(requests):
+            try:
+                recording = await sender.record(REQUEST, timeout)
+                found.append(recording.answer().content)
+            except EndpointError as error:
+                found.append(str(error))
+            await asyncio.sleep(0.05)
+    return found
+
+
+def record(target: Target, requests: int = 1, timeout: float = 5) -> list[str]:
+    return asyncio.run(recorded(target, requests, timeout))
+
+
 def test_the_key_and_the_path_of_a_prefix_are_sent(endpoint: Endpoint) -> None:
     endpoint.api_key = "a key"
-    connection = Connection(address.parse(endpoint.url), api_key="a key")
-    assert ask(connection, REQUEST, timeout=5, stream=True).content == ROW
-    with pytest.raises(EndpointError, match="404"):
-        ask(Connection(address.parse(f"{endpoint.url}/prefix"), api_key="a key"), REQUEST, timeout=5, stream=True)
+    assert record(Target(address.parse(endpoint.url), "a key")) == [ROW]
+    assert "404" in record(Target(address.parse(f"{endpoint.url}/prefix"), "a key"))[0]
     assert endpoint.seen[-1][0] == "/prefix/v1/chat/completions"
-    connection.close()
+    assert "a key" not in repr(Target(address.parse(endpoint.url), "a key"))
 
 
-def test_one_connection_for_many_requests_and_a_fresh_one_after_a_failure(endpoint: Endpoint) -> None:
+def test_the_environment_is_not_used(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    endpoint.api_key = "a key"
+    assert record(Target(address.parse(endpoint.url), "a key")) == [ROW]
+
+
+def test_a_failure_says_nothing_of_the_next_request(endpoint: Endpoint) -> None:
     endpoint.fault = lambda exchange: exchange.number == 2 and exchange.stream(delta({"content": "1"}))
-    connection = Connection(address.parse(endpoint.url))
-    assert ask(connection, REQUEST, timeout=5, stream=True).content == ROW
-    with pytest.raises(EndpointError, match="truncated"):
-        ask(connection, REQUEST, timeout=5, stream=True)
-    assert ask(connection, REQUEST, timeout=5, stream=True).content == ROW
-    connection.close()
+    first, second, third = record(Target(address.parse(endpoint.url)), 3)
+    assert (first, third) == (ROW, ROW)
+    assert "truncated" in second
 
 
-ONE = json.dumps({"choices": [{"message": {"content": "1"}, "finish_reason": "stop"}]}).encode()
+ONE = (delta({"content": "1"}) + delta({}, "stop") + "data: [DONE]\n\n").encode()
 
 
 def test_a_connection_that_the_server_dropped_is_opened_again() -> None:
     """A server of HTTP/1.1 that hangs up after each answer without saying so."""
     with BadServer(whole(ONE)).running() as server:
-        connection = Connection(address.parse(server.url))
-        for _time in range(3):
-            assert ask(connection, REQUEST, timeout=5).content == "1"
-            time.sleep(0.05)
-        connection.close()
+        assert record(Target(address.parse(server.url)), 3) == ["1", "1", "1"]
 
 
 def test_tls_trusts_the_given_certificate_and_no_other(tmp_path: Path) -> None:
@@ -189,12 +212,8 @@ def test_tls_trusts_the_given_certificate_and_no_other(tmp_path: Path) -> None:
     with BadServer(whole(ONE), context).running() as server:
         where = address.parse(server.url)
         for verify in (str(certificate), False):
-            connection = Connection(where, verify=verify)
-            connection.open()
-            assert ask(connection, REQUEST, timeout=5).content == "1"
-            connection.close()
-        with pytest.raises(EndpointError, match="the TLS connection failed"):
-            ask(Connection(where), REQUEST, timeout=5)
+            assert record(Target(where, verify=verify)) == ["1"]
+        assert "the TLS connection failed" in record(Target(where))[0]
         assert len(server.requests) == 2
 
 
@@ -204,8 +223,44 @@ def test_a_silent_server_ends_the_request(endpoint: Endpoint) -> None:
         return True
 
     endpoint.fault = silent
-    with pytest.raises(EndpointError, match="timeout"):
-        ask(Connection(address.parse(endpoint.url)), REQUEST, timeout=0.2, stream=True)
+    assert "timeout" in record(Target(address.parse(endpoint.url)), timeout=0.2)[0]
+
+
+def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) -> None:
+    monkeypatch.setattr(load, "MAX_BODY_BYTES", 1000)
+    endpoint.fault = lambda exchange: exchange.answer("1 " * 2000)
+    assert "larger than" in record(Target(address.parse(endpoint.url)))[0]
+
+
+def test_an_answer_that_breaks_off_is_an_error() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 10000\r\n\r\n"
+    with BadServer(raw(head + ONE)).running() as server:
+        assert "unreachable" in record(Target(address.parse(server.url)))[0]
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"])
+def test_what_is_no_http_is_an_error(answer: bytes) -> None:
+    with BadServer(raw(answer)).running() as server:
+        assert "unreachable" in record(Target(address.parse(server.url)))[0]
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(1, 40), max_size=8))
+def test_bytes_may_be_cut_anywhere(noise: bytes, cuts: list[int]) -> None:
+    """However an answer is cut into pieces, it reads the same."""
+    whole_answer = noise.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n\n" + ONE
+    pieces, rest = [], whole_answer
+    for size in cuts:
+        pieces.append((0.5, rest[:size]))
+        rest = rest[size:]
+    pieces.append((0.5, rest))
+    assert said(Recording(pieces)) == said(Recording([(0.5, whole_answer)]))
+
+
+def said(recording: Recording) -> str:
+    try:
+        return recording.answer().content
+    except EndpointError as error:
+        return str(error)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.floats(0, 100))
