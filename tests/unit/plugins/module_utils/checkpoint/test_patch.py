@@ -361,6 +361,16 @@ def test_a_record_that_cannot_be_read_is_refused(folder: Path, text: str) -> Non
     assert texts(folder) == PATCHED
 
 
+def test_a_file_that_a_killed_run_was_writing_is_removed_also_when_nothing_is_left_to_do(folder: Path) -> None:
+    run(folder)
+    leftover = folder / STATE_FOLDER / ".patches.json.x1y2z3.tmp"
+    leftover.write_text("{")
+    run(folder, dry_run=True)
+    assert leftover.exists()
+    assert changed(run(folder)) == []
+    assert not leftover.exists()
+
+
 LOOP = """
 import itertools, sys
 from pathlib import Path
