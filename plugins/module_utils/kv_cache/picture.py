@@ -59,9 +59,12 @@ def parts_of(predicted: Mapping[str, Any], measured: Mapping[str, Any] | None = 
             known["overhead"] = max(0, rest)
     if memory.get("total") is None:
         known = {}
-    request = min(available, predicted.get("bytes_needed") or 0)
+    needed = predicted.get("bytes_needed") or 0
+    request = min(available, needed)
     length = predicted.get("max_model_len")
     one = _KINDS["request"][1] + (f" of {length:,} tokens" if length else "")
+    if needed > available:
+        one += f", which needs {gib(needed)}"
     parts = [Part(name, count, _KINDS[name][1]) for name, count in known.items() if count]
     parts += [Part("request", request, one), Part("free", available - request, _KINDS["free"][1])]
     if memory.get("total") is not None:

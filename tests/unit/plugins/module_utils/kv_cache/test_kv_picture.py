@@ -54,6 +54,12 @@ def test_a_budget_without_a_card_shows_the_cache() -> None:
     assert svg([("predicted", [])], "nothing") == ""
 
 
+def test_a_request_that_does_not_fit_says_what_it_needs() -> None:
+    part = parts_of({**PREDICTED, "bytes_needed": 17 * GIB})[3]
+    assert (part.kind, part.count) == ("request", 11 * GIB)
+    assert part.name == "KV cache of one request of 131,072 tokens, which needs 17.00 GiB"
+
+
 def test_the_bar_of_a_terminal() -> None:
     lines = text_lines(parts_of(PREDICTED))
     drawn = re.fullmatch(r"\[(W+O+G+K+\++\.+)\] 95\.00 GiB", lines[0])
