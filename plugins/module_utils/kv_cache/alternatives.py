@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from .cards import free_at_start, most_held
 from .question import Question, capacity_with, with_tensor_parallel_size
 from .request import BudgetRequest
 
@@ -60,10 +62,18 @@ def alternatives(question: Question, length: int) -> list[dict[str, Any]]:
     now = capacity_with(request, length)
     rows = []
     for change, changed in _changes(question, request):
-        result = capacity_with(changed, length)
+        result = capacity_with(changed, length) if _finds_its_memory_free(changed) else None
         if result is not None and result != now and not Question(changed).memory(length).exceeds_card:
             rows.append({"change": change, "token_capacity": result[0]})
     return rows
+
+
+def _finds_its_memory_free(request: BudgetRequest) -> bool:
+    """Whether the engine would find gpu_memory_utilization free on every card, beside who holds memory there."""
+    if not request.cards:
+        return True
+    card = most_held(request.cards)
+    return free_at_start(card) >= math.ceil(card.total_bytes * request.utilization)
 
 
 def _measured_as_asked(request: BudgetRequest, length: int) -> BudgetRequest:

@@ -84,6 +84,15 @@ def test_another_holder_on_one_card(ask: Ask, refused: Refused, kimi: dict[str, 
     assert ask(kimi, cards=read_cards(gpus, ["jupyter"]), **asked)["fits"]
 
 
+def test_no_change_needs_memory_that_somebody_else_holds(ask: Ask, kimi: dict[str, Any]) -> None:
+    """GPU 7 has 94.4 GiB less 8 GiB free: 0.90 would start, 0.95 would not."""
+    cards = read_cards([*[gpu(index) for index in range(7)], gpu(7, used_mib=8192)], [])
+    common = {"tp": 8, "version": "0.16.0", "weights_bytes_per_gpu": 60 << 30, "kv_cache_dtype": "bfloat16"}
+    changes = [row["change"] for row in ask(kimi, cards=cards, **common)["alternatives"]]
+    assert "--gpu-memory-utilization 0.85" in changes
+    assert "--gpu-memory-utilization 0.95" not in changes
+
+
 def test_memory_that_nobody_is_listed_for(refused: Refused, kimi: dict[str, Any]) -> None:
     gpus = [gpu(index, 36000 if index == 3 else 4) for index in range(8)]
     error = refused(kimi, tp=8, cards=read_cards(gpus, []), weights_bytes=1)
