@@ -13,6 +13,7 @@ from typing import Any
 from .cache_words import block_in_words, cache_in_words
 from .planner import Planner
 from .question import Question
+from .release import NEWEST_KNOWN, OLDEST_KNOWN
 from .units import gib
 
 _DIFFERS_FROM = 0.15
@@ -51,6 +52,9 @@ def assumptions(question: Question, memory_notes: tuple[str, ...]) -> list[str]:
     release, notes = question.request.release, list(memory_notes)
     if release.assumed:
         notes.append(f"No release is known from vllm_version; the newest known one ({release}) is assumed.")
+    elif not OLDEST_KNOWN <= release.major_minor <= NEWEST_KNOWN:
+        known = " to ".join(".".join(map(str, each)) for each in (OLDEST_KNOWN, NEWEST_KNOWN))
+        notes.append(f"vLLM {release} is none of the known releases ({known}); the rules of the nearest are taken.")
     notes.extend(note for note in (question.dtype.note, question.limit.note) if note)
     return notes
 

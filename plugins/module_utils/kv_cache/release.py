@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ..errors import ServingError
 
+OLDEST_KNOWN = (0, 16)
 NEWEST_KNOWN = (0, 33)
 
 

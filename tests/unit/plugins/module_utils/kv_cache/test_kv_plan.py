@@ -177,6 +177,14 @@ def test_versions(version: str | None, major_minor: tuple[int, int], assumed: bo
     assert (release.major_minor, release.assumed) == (major_minor, assumed)
 
 
+@pytest.mark.parametrize(
+    ("version", "noted"), [("0.15.1", True), ("0.16.0", False), ("0.33.1", False), ("0.34.0", True), ("1.0", True)]
+)
+def test_a_release_that_is_not_known_is_noted(ask: Ask, kimi: dict[str, Any], version: str, noted: bool) -> None:
+    notes = ask(kimi, tp=8, version=version, kv_cache_dtype="bfloat16", available_kv_cache_bytes=K2_BYTES)["notes"]
+    assert any("none of the known releases (0.16 to 0.33)" in note for note in notes) is noted
+
+
 def test_a_version_that_is_none() -> None:
     with pytest.raises(ServingError, match="no version number"):
         parse_release("nightly")
