@@ -86,8 +86,9 @@ options:
         here takes precedence over those, as the last of two arguments does for the engine.
       - Read are the parallel sizes, length, C(--max-num-seqs), C(--max-num-batched-tokens), C(--block-size),
         C(--kv-cache-dtype), C(--kv-cache-dtype-skip-layers), C(--kv-cache-memory-bytes), C(--gpu-memory-utilization),
-        C(--attention-backend), C(--mamba-cache-mode), C(--speculative-config), C(--hf-overrides), and the switches
-        among the options with C(--enable-prefix-caching). All others are passed over.
+        C(--attention-backend), C(--attention-config), C(--dtype), C(--mamba-cache-mode), C(--mamba-cache-dtype),
+        C(--mamba-ssm-cache-dtype), C(--speculative-config), C(--hf-overrides), and the switches among the options with
+        C(--enable-prefix-caching); abbreviated too, as the engine takes them. All others are passed over.
     type: list
     elements: str
     default: []
@@ -652,6 +653,8 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
             max_model_len_cap=length_or_none(params, "max_model_len_cap"),
             kv_cache_dtype=dtype,
             kv_cache_dtype_skip_layers=params.get("kv_cache_dtype_skip_layers", ()),
+            mamba_cache_dtype=params.get("mamba_cache_dtype"),
+            mamba_ssm_cache_dtype=params.get("mamba_ssm_cache_dtype"),
             speculative_config=with_draft_config(params["speculative_config"]),
             **{name: params[name] for name in NAMED_ALIKE},
         )

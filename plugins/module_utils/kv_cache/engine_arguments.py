@@ -5,8 +5,9 @@
 # PRIVATE to the collection: may change in any release.
 """What the engine's command line says of memory and length, read as its parser reads it.
 
-`--flag value` and `--flag=value`, dashes or underscores, the short names, `--no-flag`, JSON or `--flag.key value`; the
-last one counts. Flags that decide nothing here are passed over: whether the engine takes them is asked elsewhere.
+`--flag value` and `--flag=value`, dashes or underscores, short names and abbreviations, `--no-flag`, JSON or
+`--flag.key.below value`; the last one counts. Flags that decide nothing here are passed over: whether the engine takes
+them is asked elsewhere.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _SHORT = {
     "-dcp": "--decode-context-parallel-size",
     "-ep": "--enable-expert-parallel",
     "-sc": "--speculative-config",
+    "-ac": "--attention-config",
     "--device-memory-utilization": "--gpu-memory-utilization",
     "--spec-method": "--speculative-config.method",
     "--spec-model": "--speculative-config.model",
@@ -37,6 +39,9 @@ _SWITCHES = {
     "--disable-hybrid-kv-cache-manager": "disable_hybrid_kv_cache_manager",
     "--enable-prefix-caching": "enable_prefix_caching",
 }
+_SKIPPED = "--kv-cache-dtype-skip-layers"
+_DTYPES = {"half": "float16", "float16": "float16", "bfloat16": "bfloat16", "auto": None}
+_STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
 _REFUSED = {
     "--num-gpu-blocks-override": "the engine would not size its KV cache by memory",
 }
@@ -45,10 +50,11 @@ _REFUSED = {
 def read_arguments(arguments: Sequence[str]) -> dict[str, Any]:
     """{option: value} of what the arguments say. Raises ServingError for a value that cannot be read."""
     found: dict[str, Any] = {}
-    skipped = _listed("--kv-cache-dtype-skip-layers", [str(each) for each in arguments])
+    skipped = _listed(_SKIPPED, [str(each) for each in arguments])
     if skipped:
         found["kv_cache_dtype_skip_layers"] = skipped
-    for flag, key, text in _flags([str(each) for each in arguments]):
+    for written, key, text in _flags([str(each) for each in arguments]):
+        flag = _in_full(written)
         if flag in _REFUSED:
             raise _unreadable(flag, text, _REFUSED[flag])
         if flag in _SWITCHES:
@@ -59,11 +65,38 @@ def read_arguments(arguments: Sequence[str]) -> dict[str, Any]:
             raise _unreadable(flag, text, "its value is missing")
         elif flag in _VALUES and text is not None:
             option, read = _VALUES[flag]
-            value = read(flag, text) if not key else {**(found.get(option) or {}), key: _plain(text)}
-            found[option] = value
+            found[option] = read(flag, text) if not key else _placed(found.get(option), key, _plain(text))
+    return _settled(found)
+
+
+def _settled(found: dict[str, Any]) -> dict[str, Any]:
+    """What two flags say of one thing."""
     caches_prefixes = found.pop("enable_prefix_caching", None)
     if caches_prefixes is not None:
         found.setdefault("mamba_cache_mode", "align" if caches_prefixes else "none")
+    backend = found.pop("attention_config", {}).get("backend")
+    if backend is not None:
+        found.setdefault("attention_backend", str(backend))
+    dtype = found.pop("dtype", None)
+    if dtype is not None:  # it stands over what config.json says
+        found["hf_overrides"] = {**found.get("hf_overrides", {}), "dtype": dtype}
+    return found
+
+
+def _in_full(flag: str) -> str:
+    """An abbreviation of one flag alone, which the engine's parser takes for it."""
+    known = {*_VALUES, *_SWITCHES, *_REFUSED, _SKIPPED, *(f"--no-{name[2:]}" for name in _SWITCHES)}
+    if flag in known or not flag.startswith("--"):
+        return flag
+    meant = [name for name in known if name.startswith(flag)]
+    return meant[0] if len(meant) == 1 else flag
+
+
+def _placed(below: object, key: str, value: object) -> dict[str, Any]:
+    """The object with a value under a.b.c."""
+    found = dict(below) if isinstance(below, Mapping) else {}
+    name, dot, rest = key.partition(".")
+    found[name] = _placed(found.get(name), rest, value) if dot else value
     return found
 
 
@@ -128,6 +161,18 @@ def _word(flag: str, text: str) -> str:
     return text
 
 
+def _model_dtype(flag: str, text: str) -> str | None:
+    if text not in _DTYPES:
+        raise _unreadable(flag, text, f"known are {', '.join(_DTYPES)}")
+    return _DTYPES[text]
+
+
+def _state_dtype(flag: str, text: str) -> str | None:
+    if text not in _STATE_DTYPES:
+        raise _unreadable(flag, text, f"known are {', '.join(_STATE_DTYPES)}")
+    return None if text == "auto" else text
+
+
 def _object(flag: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
@@ -167,7 +212,11 @@ _VALUES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "--kv-cache-memory-bytes": ("available_kv_cache_bytes", _human_integer),
     "--gpu-memory-utilization": ("gpu_memory_utilization", _share),
     "--attention-backend": ("attention_backend", _word),
+    "--attention-config": ("attention_config", _object),
+    "--dtype": ("dtype", _model_dtype),
     "--mamba-cache-mode": ("mamba_cache_mode", _word),
+    "--mamba-cache-dtype": ("mamba_cache_dtype", _state_dtype),
+    "--mamba-ssm-cache-dtype": ("mamba_ssm_cache_dtype", _state_dtype),
     "--speculative-config": ("speculative_config", _object),
     "--hf-overrides": ("hf_overrides", _object),
 }

@@ -36,6 +36,8 @@ _POSITION_FIELDS = (
     "max_seq_length",
     "seq_len",
 )
+# What the engine serves of a model without positions when --max-model-len is not given.
+_WITHOUT_POSITIONS = 2048
 # vLLM multiplies by the scaling factor for every other type.
 _ALREADY_SCALED = ("default", "su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
 
@@ -85,24 +87,49 @@ class LengthLimit:
     note: str | None = None
 
 
+def any_length(asked: int | None) -> LengthLimit:
+    """The limit of a model that counts no positions: what is asked for, else what the engine takes by itself."""
+    because = "config.json names no number of positions, and the engine then takes any max_model_len"
+    if asked is not None:
+        return LengthLimit(asked, f"{because}: {asked:,} is asked for")
+    return LengthLimit(
+        _WITHOUT_POSITIONS,
+        f"{because}, and {_WITHOUT_POSITIONS:,} by itself",
+        f"The model counts no positions: {_WITHOUT_POSITIONS:,} tokens are what the engine serves when it is not told "
+        "otherwise. Give max_model_len or max_model_len_cap for another length.",
+    )
+
+
+def counts_positions(config: Mapping[str, Any]) -> bool:
+    """Whether config.json has a field for the number of positions, readable or not."""
+    text = filled_in(text_config(config))
+    return any(text.get(name) is not None for name in _POSITION_FIELDS)
+
+
 def model_length_limit(config: Mapping[str, Any], release: EngineRelease) -> LengthLimit:
     """The longest context, by config.json's positions and RoPE scaling, as that release derives it.
 
-    YaRN: max_position_embeddings already is original x factor in most checkpoints; vLLM before 0.30 takes
-    original x factor, later releases take max_position_embeddings as it stands. The product is never applied to a
-    position count that already contains it. Raises ServingError when no position count is found.
+    Gemma-3's positions already contain its factor. YaRN: max_position_embeddings already is original x factor in most
+    checkpoints; vLLM before 0.30 takes original x factor, later releases take max_position_embeddings as it stands. The
+    product is never applied to a position count that already contains it. Raises ServingError when no position count is
+    found.
     """
     text = filled_in(text_config(config))
     counts = {name: text[name] for name in _POSITION_FIELDS if _is_count(text.get(name))}
     if not counts:
+        written = [f"{name} is {text[name]!r}" for name in _POSITION_FIELDS if text.get(name) is not None]
         raise ServingError(
             "config.json does not say how many positions the model has",
-            where="max_position_embeddings",
-            remedy="Give max_model_len_cap together with a config.json that has max_position_embeddings",
+            where="config.json#/max_position_embeddings",
+            why=", ".join(written) or "none of its fields counts them",
+            remedy="Give the complete config.json of the checkpoint, or add "
+            '--hf-overrides {"max_position_embeddings": N} to arguments, as for the engine',
         )
     name = "model_max_length" if "model_max_length" in counts else min(counts, key=lambda each: int(counts[each]))
     positions = int(counts[name])
     limit = LengthLimit(positions, f"{name} is {positions:,}")
+    if "gemma3" in str(text.get("model_type")):
+        return limit
     for scaling in _rope_scalings(text):
         kind = str(scaling.get("rope_type") or scaling.get("type") or "default")
         factor = scaling.get("factor")

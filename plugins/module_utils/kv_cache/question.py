@@ -25,7 +25,7 @@ from .kv_dtype import (
     unquantized_layers,
 )
 from .layer_specs import LayerSpec, Parallel, Serving
-from .length import LengthLimit, model_length_limit
+from .length import LengthLimit, any_length, counts_positions, model_length_limit
 from .measured import Measured
 from .memory import Memory, memory_of
 from .parallel import check_parallel
@@ -37,6 +37,7 @@ from .speculative import Draft, read_draft
 from .state_blocks import state_blocks
 
 WITHOUT_LIMIT = 1 << 40
+_STATE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,10 @@ class Question:
 
     @cached_property
     def limit(self) -> LengthLimit:
-        return model_length_limit(self.request.config, self.request.release)
+        request = self.request
+        if not counts_positions(request.config) and (self.shape is None or self.shape.family == "state"):
+            return any_length(request.max_model_len or request.max_model_len_cap)
+        return model_length_limit(request.config, request.release)
 
     @property
     def ceiling(self) -> int:
@@ -110,7 +114,9 @@ class Question:
             self.dtype,
             self.block_size[0],
             self.request.release,
-            model_element_bytes=model_dtype(self.request.config).element_bytes,
+            state_element_bytes=_STATE_BYTES.get(self.request.mamba_cache_dtype or "")
+            or model_dtype(self.request.config).element_bytes,
+            recurrent_bytes=_STATE_BYTES.get(self.request.mamba_ssm_cache_dtype or ""),
             drafts=self.draft.tokens,
             state_per_block=self._state_blocks is None,
         )

@@ -47,6 +47,8 @@ class BudgetRequest:
     async_scheduling: bool | None = None
     disable_hybrid_kv_cache_manager: bool = False
     mamba_cache_mode: str | None = None
+    mamba_cache_dtype: str | None = None
+    mamba_ssm_cache_dtype: str | None = None
     enforce_eager: bool = False
     estimates_cuda_graphs: bool | None = None
     language_model_only: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .families.caches import (
     AttentionCache,
@@ -38,15 +38,17 @@ class CardLayout:
     """How one card's layers are laid out.
 
     block_size: tokens per block of the layers that keep every token. padded_state: bytes that a state takes.
+    state_element_bytes: of a convolution's state; recurrent_bytes: of a recurrent one, None = as the model has it.
     """
 
     dtype: KVDtype
-    model_element_bytes: int
+    state_element_bytes: int
     block_size: int
     padded_state: int | None
     drafts: int
     tensor: int
     release: EngineRelease
+    recurrent_bytes: int | None = None
 
     def spec(self, cache: Cache) -> LayerSpec:
         """One layer's spec on one card. Raises ServingError for a dtype that the layer cannot have."""
@@ -72,7 +74,7 @@ class CardLayout:
         if isinstance(cache, CrossCache):
             per_token = self._heads(cache.kv_heads) * self.dtype.bytes_per_head(cache.head_size, cache.head_size)
             return LayerSpec("cross_attention", self.block_size, per_token)
-        state = cache.bytes(self.tensor, self.model_element_bytes, self.drafts)
+        state = cache.bytes(self.tensor, self.state_element_bytes, self.drafts, self.recurrent_bytes)
         return LayerSpec("mamba", self.block_size, state_bytes=state, padded_page=self.padded_state)
 
     def _attention(self, cache: AttentionCache) -> LayerSpec:
@@ -101,12 +103,13 @@ def card_layout(
     block_size: int,
     release: EngineRelease,
     *,
-    model_element_bytes: int = 2,
+    state_element_bytes: int = 2,
+    recurrent_bytes: int | None = None,
     drafts: int = 0,
     state_per_block: bool = False,
 ) -> CardLayout:
     """The layout of one card; for a model with attention and states the block is made long enough for a state."""
-    plain = CardLayout(dtype, model_element_bytes, block_size, None, drafts, parallel.tensor, release)
+    plain = CardLayout(dtype, state_element_bytes, block_size, None, drafts, parallel.tensor, release, recurrent_bytes)
     states = [plain.spec(cache).page_bytes for cache in shape.caches if isinstance(cache, StateCache)]
     growing = [cache for cache in shape.caches if isinstance(cache, (AttentionCache, LatentCache))]
     if not states or not growing:
@@ -118,7 +121,7 @@ def card_layout(
     )
     page = block * per_token
     padded = None if page == state else page
-    return CardLayout(dtype, model_element_bytes, block, padded, drafts, parallel.tensor, release)
+    return replace(plain, block_size=block, padded_state=padded)
 
 
 def hybrid_block_size(

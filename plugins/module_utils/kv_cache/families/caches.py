@@ -92,13 +92,17 @@ class StateCache:
     key_size: int = 0
     has_bounded_gate: bool = False
 
-    def bytes(self, tensor_parallel: int, element_bytes: int, drafts: int) -> int:
-        """Bytes of one request's state on one rank (MambaStateShapeCalculator)."""
+    def bytes(self, tensor_parallel: int, element_bytes: int, drafts: int, recurrent_bytes: int | None = None) -> int:
+        """Bytes of one request's state on one rank (MambaStateShapeCalculator).
+
+        recurrent_bytes: of an element of the recurrent state, whatever the model says (--mamba-ssm-cache-dtype).
+        """
         groups = self.groups if self.groups % tensor_parallel == 0 else tensor_parallel
         width = (self.conv_width + groups * self.group_width) // tensor_parallel
         length = self.conv_length + (drafts if self.keeps_drafts else 0)
         state = self.heads // tensor_parallel * self.head_elements
-        return width * length * element_bytes + state * (self.state_bytes or element_bytes)
+        asked = None if self.kind == "linear" else recurrent_bytes
+        return width * length * element_bytes + state * (asked or self.state_bytes or element_bytes)
 
 
 Cache: TypeAlias = (

@@ -61,6 +61,21 @@ Ask = Callable[..., dict[str, Any]]
         (["--hf-overrides", '{"max_position_embeddings": 65536}'], {
             "hf_overrides": {"max_position_embeddings": 65536},
         }),
+        (["--hf-overrides.text_config.num_hidden_layers", "5", "--hf-overrides.a=[1]"], {
+            "hf_overrides": {"text_config": {"num_hidden_layers": 5}, "a": [1]},
+        }),
+        (["--max-model", "8K", "--gpu-memory-util=0.9", "--no-enforce"], {
+            "max_model_len": "8K", "gpu_memory_utilization": 0.9, "enforce_eager": False,
+        }),
+        (["--max", "8"], {}),  # of several, which the engine refuses
+        (["--attention-config", '{"backend": "FLASHMLA"}'], {"attention_backend": "FLASHMLA"}),
+        (["-ac.backend", "FLASHMLA"], {"attention_backend": "FLASHMLA"}),
+        (["--attention-config.flash_attn_version=2"], {}),
+        (["--dtype", "half", "--hf-overrides.a=1"], {"hf_overrides": {"a": 1, "dtype": "float16"}}),
+        (["--dtype", "auto"], {}),
+        (["--mamba_ssm_cache_dtype", "float32", "--mamba-cache-dtype=bfloat16"], {
+            "mamba_ssm_cache_dtype": "float32", "mamba_cache_dtype": "bfloat16",
+        }),
         (["--kv-cache-dtype-skip-layers", "0", "1", "--seed", "2"], {"kv_cache_dtype_skip_layers": ["0", "1"]}),
         (["--kv_cache_dtype_skip_layers=3"], {"kv_cache_dtype_skip_layers": ["3"]}),
         (["--seed", "0", "--trust-remote-code", "--chat-template", "--max-num-seqs"], {}),
@@ -84,6 +99,9 @@ def test_what_the_arguments_say(arguments: list[str], read: dict[str, Any]) -> N
         (["--speculative-config", "{"], "--speculative-config"),
         (["--speculative-config", "[]"], "--speculative-config"),
         (["-tp", "1.5"], "--tensor-parallel-size"),
+        (["--dtype", "float32"], "--dtype"),
+        (["--mamba-ssm-cache-dtype", "fp8"], "--mamba-ssm-cache-dtype"),
+        (["--max-num-s", "many"], "--max-num-seqs"),
         (["--num-gpu-blocks-override", "100"], "--num-gpu-blocks-override"),
     ],
 )

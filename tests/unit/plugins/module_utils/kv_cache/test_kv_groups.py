@@ -42,6 +42,25 @@ def test_check_values(
     assert round(cache["max_concurrency"], 2) == concurrency
 
 
+@pytest.mark.parametrize(
+    ("asked", "block_size", "tokens"),
+    [
+        ({}, 544, 862_711),
+        ({"mamba_ssm_cache_dtype": "float32"}, 1056, 846_848),  # 6.46x, by vLLM 0.33's planner
+        ({"mamba_cache_dtype": "float32"}, 1072, 847_806),
+        ({"mamba_cache_dtype": "bfloat16", "mamba_ssm_cache_dtype": "bfloat16"}, 544, 862_711),
+    ],
+)
+def test_states_of_another_dtype(
+    ask: Ask, published: Config, asked: dict[str, str], block_size: int, tokens: int
+) -> None:
+    """20 GiB for Qwen3-Next; the convolution's state and the recurrent one have a dtype each."""
+    config = published("Qwen__Qwen3-Next-80B-A3B-Instruct")
+    common = {"version": "0.33.0", "available_kv_cache_bytes": 20 * GIB, "max_model_len": 131072}
+    cache = ask(config, mamba_cache_mode="none", **common, **asked)["kv_cache"]
+    assert (cache["block_size"], cache["token_capacity"]) == (block_size, tokens)
+
+
 def test_sparse_attention_with_its_packed_cache(ask: Ask, published: Config) -> None:
     """656 bytes per latent vector and 132 per indexer key: 261,312 tokens in 11.7 GiB."""
     cache = ask(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.length 
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
 from hypothesis import given
 from hypothesis import strategies as st
+
+Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,19 @@ def test_from_0_30_the_engine_goes_by_the_positions_and_the_budget_says_so() -> 
         ({"max_position_embeddings": 131072, "rope_parameters": {"rope_type": "default"}}, 131072),
         ({"max_position_embeddings": 4096, "rope_parameters": {"full_attention": YARN}}, 262144),
         ({"max_position_embeddings": 8192, "model_max_length": 131072}, 131072),
+        # Gemma-3's positions already contain its factor
+        (
+            {
+                "model_type": "gemma3",
+                "max_position_embeddings": 131072,
+                "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+            },
+            131072,
+        ),
+        (
+            {"text_config": {"model_type": "gemma3_text", "rope_scaling": {"rope_type": "linear", "factor": 8.0}}},
+            131072,
+        ),
         ({"n_positions": 2048}, 2048),
         ({"text_config": {"max_position_embeddings": 262144}}, 262144),
         ({"max_position_embeddings": 32768, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}, 32768),
@@ -94,6 +110,37 @@ def test_positions_and_scalings(config: dict[str, Any], tokens: int) -> None:
     assert limit_of(config, "0.20.0") == tokens
 
 
-def test_a_config_without_positions_is_refused() -> None:
+@pytest.mark.parametrize("positions", [None, 0, "131072", 4096.0])
+def test_a_config_without_positions_is_refused(positions: object) -> None:
     with pytest.raises(ServingError, match="how many positions"):
-        limit_of({"max_position_embeddings": None}, None)
+        limit_of({"max_position_embeddings": positions}, None)
+
+
+MAMBA = {
+    "architectures": ["MambaForCausalLM"],
+    "model_type": "mamba",
+    "hidden_size": 2560,
+    "intermediate_size": 5120,
+    "num_hidden_layers": 64,
+    "state_size": 16,
+    "conv_kernel": 4,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit"),
+    [({}, 2048), ({"max_model_len": 65536}, 65536), ({"max_model_len_cap": 8192}, 8192)],
+)
+def test_a_model_that_counts_no_positions_takes_any_length(ask: Ask, asked: dict[str, int], limit: int) -> None:
+    """state-spaces/mamba-2.8b-hf as it was published: vLLM serves 2,048 tokens, or as many as it is told."""
+    budget = ask(MAMBA, available_kv_cache_bytes=1 << 30, version="0.32.0", **asked)
+    assert (budget["family"], budget["max_model_len"]["model_limit"]) == ("state", limit)
+    assert budget["max_model_len"]["recommended"] == limit
+    assert bool(budget["notes"]) is (not asked)
+
+
+def test_a_given_cache_needs_no_positions(ask: Ask) -> None:
+    common = {"available_kv_cache_bytes": 1 << 30, "kv_bytes_per_token_per_gpu": 1024}
+    budget = ask({"architectures": ["NewForCausalLM"]}, max_model_len=4096, **common)
+    assert (budget["family"], budget["max_model_len"]["model_limit"]) == ("given", 4096)
