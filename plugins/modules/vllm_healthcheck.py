@@ -170,6 +170,22 @@ options:
     description: Checks that need not run for the endpoint to be healthy.
     type: list
     elements: str
+    choices:
+      - ready
+      - logprobs
+      - exact_set
+      - count
+      - latency
+      - length_sweep
+      - degeneration
+      - multi_turn
+      - prefix_cache
+      - concurrency
+      - needle
+      - logprobs_after
+      - channels
+      - tool_calls
+      - vision
     default: []
   python:
     description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
@@ -407,7 +423,7 @@ def main() -> None:
             "max_timeout": {"type": "int", "default": 3600},
             "unit": {"type": "str"},
             "expected_max_model_len": {"type": "int"},
-            "allowed_not_run": {"type": "list", "elements": "str", "default": []},
+            "allowed_not_run": {"type": "list", "elements": "str", "choices": list(battery.NAMES), "default": []},
             "python": {"type": "path"},
             "show_progress": {"type": "bool", "default": True},
             "progress_file": {"type": "path"},

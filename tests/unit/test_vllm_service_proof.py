@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.blackwell.serving.plugins.filter.pick import FilterModule
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.battery import NAMES
 
 ROLE = Path(__file__).resolve().parents[2] / "roles/vllm_service"
 HEALTHY: dict[str, Any] = {"state": "healthy", "checks": [], "failed_checks": [], "metrics": {"seed": 7}, "answers": []}
@@ -131,3 +133,8 @@ def test_a_process_is_compared_once_and_one_that_was_started_anew_is_compared_ag
     # The look before the switch still shows the process that was compared.
     role.variables["__vllm_service_reasons"] = ["a setting has changed"]
     assert role["is_compared"] is False
+
+
+def test_the_role_knows_the_checks_that_need_not_run() -> None:
+    specification = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    assert specification["vllm_service_health_allowed_not_run"]["choices"] == list(NAMES)

@@ -81,14 +81,25 @@ def test_the_prediction_is_the_engines_own_number(host: Host) -> None:
 
 
 def test_a_changed_setting_restarts_the_service_once_and_only_once(host: Host, converge: Converge) -> None:
+    """kimi_model_kv_cache: auto asks the engine, names the dtype as an argument and leaves the files as published."""
+    settings = ("-e", "kimi_model_kv_cache=auto", "-e", "vllm_service_max_num_seqs=32")
     before = shown(host, "InvocationID")
-    first = converge("-e", "vllm_service_max_num_seqs=32")
+    first = converge(*settings)
     assert first.status == 0, first.output[-3000:]
     once = shown(host, "InvocationID")
-    second = converge("-e", "vllm_service_max_num_seqs=32")
+    second = converge(*settings)
     assert second.status == 0, second.output[-3000:]
     assert before != once == shown(host, "InvocationID")
     assert second.changed == []
+    command = host.check_output("tr '\\0' ' ' < /proc/%s/cmdline", shown(host, "MainPID"))
+    assert "--max-num-seqs 32 " in command
+    assert "--kv-cache-dtype bfloat16 " in command
+    model = "/srv/models/nvidia/Kimi-K2.5-NVFP4"
+    assert json.loads(host.file(f"{model}/hf_quant_config.json").content_string)["quantization"]["kv_cache_quant_algo"]
+    record = json.loads(host.file("/var/lib/blackwell-serving/vllm-kimi/deployment.json").content_string)
+    decision = next(each for each in record["decisions"] if each["name"] == "kv_cache_dtype")
+    assert decision["value"] == "bfloat16"
+    assert [each["value"] for each in decision["rejected"]] == ["fp8_e4m3"]
 
 
 def test_an_aborted_run_is_made_good_by_the_next(host: Host, converge: Converge) -> None:
@@ -120,6 +131,17 @@ def test_arguments_that_the_engine_does_not_know_are_refused_while_it_serves(hos
     assert shown(host, "InvocationID") == before
 
 
+def test_questions_that_cannot_be_asked_are_refused_while_it_serves(host: Host, converge: Converge) -> None:
+    before = shown(host, "InvocationID")
+    refused = converge(
+        "-e", '{"vllm_service_health_questions": {"cuont": {"last": 9}}, "vllm_service_max_num_seqs": 34}'
+    )
+    assert refused.status != 0
+    assert "did you mean count?" in refused.error
+    assert refused.changed == []
+    assert shown(host, "InvocationID") == before
+
+
 def test_a_kv_cache_that_no_backend_serves_is_refused_while_it_serves(host: Host, converge: Converge) -> None:
     """As published, the checkpoint asks for FP8, with which this engine dies at its first request."""
     before = shown(host, "InvocationID")
@@ -128,21 +150,6 @@ def test_a_kv_cache_that_no_backend_serves_is_refused_while_it_serves(host: Host
     assert "no attention backend of this vLLM serves a fp8_e4m3 KV cache on this card" in refused.error
     assert refused.changed == []
     assert shown(host, "InvocationID") == before
-
-
-def test_the_flag_alone_does_it_where_the_engine_decides(host: Host, converge: Converge) -> None:
-    """kimi_model_kv_cache: auto asks the engine, names the dtype as an argument and leaves the files as published."""
-    run = converge("-e", "kimi_model_kv_cache=auto", "-e", "vllm_service_max_num_seqs=33")
-    assert run.status == 0, run.output[-3000:]
-    command = host.check_output("tr '\\0' ' ' < /proc/%s/cmdline", shown(host, "MainPID"))
-    assert "--kv-cache-dtype bfloat16 " in command
-    model = "/srv/models/nvidia/Kimi-K2.5-NVFP4"
-    assert json.loads(host.file(f"{model}/hf_quant_config.json").content_string)["quantization"]["kv_cache_quant_algo"]
-    record = json.loads(host.file("/var/lib/blackwell-serving/vllm-kimi/deployment.json").content_string)
-    decision = next(each for each in record["decisions"] if each["name"] == "kv_cache_dtype")
-    assert decision["value"] == "bfloat16"
-    assert [each["value"] for each in decision["rejected"]] == ["fp8_e4m3"]
-    assert converge("-e", "kimi_model_kv_cache=auto", "-e", "vllm_service_max_num_seqs=33").changed == []
 
 
 def test_an_engine_that_dies_while_loading_is_one_error_with_its_own_words(host: Host, converge: Converge) -> None:
