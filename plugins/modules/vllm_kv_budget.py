@@ -45,6 +45,7 @@ options:
       - Folder of the checkpoint. C(config.json) and, where it exists, C(hf_quant_config.json) are read there as they
         are now. Without O(weights_bytes), the tensors in the headers of its C(*.safetensors) files say what a rank
         holds in full, what it shares, and what it does not load; without a readable header, the files' sizes count.
+        Shards that are missing, and Git LFS pointers in their place, are refused then.
       - Where the folder does not exist, O(config) is taken if it is given.
     type: path
   config:
@@ -499,6 +500,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.docum
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import ResolverRules
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.tensor_sizes import tensor_sizes
+from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.budget import compute_budget
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards import read_cards
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.engine_arguments import (
@@ -511,6 +513,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.length 
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.measured import Measured
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.release import parse_release
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.request import BudgetRequest
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.weight_files import size_of_files
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.weights import WeightParts, weight_parts
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, unknown_until
 
@@ -554,11 +557,19 @@ def read_contents(module: AnsibleModule) -> Contents | None:
 
 
 def size_of_weights(params: dict[str, Any]) -> int | None:
-    """The size that was given, else that of the folder's safetensors files; None where there is neither."""
+    """The size that was given, else that of the folder's safetensors files; None where there is neither.
+
+    Files that are not the weights are refused where nothing else says how large these are.
+    """
     given: int | None = params["weights_bytes"]
     if given is not None or params["path"] is None:
         return given
-    return sum(file.stat().st_size for file in Path(params["path"]).glob("*.safetensors")) or None
+    try:
+        return size_of_files(Path(params["path"]))
+    except ServingError:
+        if all(params[name] is None for name in ("weights_bytes_per_gpu", "available_kv_cache_bytes")):
+            raise
+        return None
 
 
 def parts_of_weights(params: dict[str, Any], config: Mapping[str, Any]) -> WeightParts | None:

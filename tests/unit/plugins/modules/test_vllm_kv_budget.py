@@ -251,6 +251,20 @@ def test_the_size_of_the_files_on_disk(run_module: RunModule, tmp_path: Path) ->
     assert given["memory"]["weights"] == 5_000_000
 
 
+def test_a_shard_is_missing(run_module: RunModule, tmp_path: Path) -> None:
+    """Half of the files would make the model half as large; where its size is given, nothing is asked of them."""
+    folder = write(tmp_path / "model")
+    with (folder / "model-00001-of-00002.safetensors").open("wb") as file:
+        file.truncate(1_000_000)
+    asked = {"path": str(folder), "gpu_memory_bytes": 80 << 30, "tensor_parallel_size": 1}
+    refused = run_module("vllm_kv_budget", asked)
+    assert refused["failed"]
+    assert refused["msg"].startswith(f"the checkpoint is not whole ({folder}): missing: model-00002-of-00002")
+    for known in ({"weights_bytes": 2_000_000}, {"weights_bytes_per_gpu": 2_000_000}):
+        assert run_module("vllm_kv_budget", {**asked, **known})["memory"]["weights"] >= 2_000_000
+    assert "kv_cache" in run_module("vllm_kv_budget", {"path": str(folder), **CAPACITY_190K})
+
+
 def test_the_tensors_of_the_files_on_disk(run_module: RunModule, tmp_path: Path) -> None:
     """A router is whole on every rank, a draft layer is not loaded; the size of the file says neither."""
     folder = write(tmp_path / "model")
