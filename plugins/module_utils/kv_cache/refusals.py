@@ -124,11 +124,16 @@ def _remedies(result: dict[str, Any], length: int) -> str:
     if sizes:
         remedies.append(f"tensor_parallel_size {' or '.join(sizes)}")
     remedies.extend(
-        f"{row['change']} ({tokens(row['token_capacity'])})"
+        f"{row['change']} ({tokens(row['token_capacity'])}{_if_served(row['change'])})"
         for row in result["alternatives"]
         if row["token_capacity"] >= length
     )
     return f"Choose {'; or '.join(remedies)}" if remedies else "Use more or larger cards, or a smaller model"
+
+
+def _if_served(change: str) -> str:
+    """A dtype is a question for the attention backends too."""
+    return ", if an attention backend of the cards serves it" if change.startswith("--kv-cache-dtype") else ""
 
 
 def _refused(result: dict[str, Any], what: str, *, where: str, why: str, words: str, remedy: str) -> ServingError:

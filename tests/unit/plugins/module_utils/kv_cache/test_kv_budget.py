@@ -122,6 +122,19 @@ def test_a_floor_that_is_missed_says_by_how_much(refused: Refused, kimi: dict[st
     assert error.facts["max_model_len"]["recommended"] is None  # type: ignore[index]
 
 
+def test_another_dtype_is_a_question_for_the_backends_too(refused: Refused, kimi: dict[str, Any]) -> None:
+    """vLLM 0.16 has no FP8 cache of latent vectors on these cards."""
+    error = refused(
+        kimi,
+        tp=8,
+        version="0.16.0",
+        available_kv_cache_bytes=CAPACITY_190K,
+        max_model_len=262_144,
+        kv_cache_dtype="auto",
+    )
+    assert "--kv-cache-dtype fp8 (380,000 tokens, if an attention backend of the cards serves it)" in str(error.remedy)
+
+
 def test_a_length_above_the_models(refused: Refused, kimi: dict[str, Any]) -> None:
     text = {
         **kimi["text_config"],
