@@ -110,10 +110,10 @@ def _torch_total(index: int, memory: Mapping[str, Any]) -> int:
     """torch_total_bytes, else memory.total less memory.reserved: what gpu_memory_utilization is multiplied with."""
     torch_total = memory.get("torch_total_bytes")
     if torch_total is None and memory.get("total_bytes") is not None:
-        torch_total = _bytes(index, "total_bytes", memory["total_bytes"])
+        torch_total = _bytes(index, "memory.total_bytes", memory["total_bytes"])
         if memory.get("reserved_bytes") is not None:
-            torch_total -= _bytes(index, "reserved_bytes", memory["reserved_bytes"], zero=True)
-    return _bytes(index, "total_bytes", torch_total)
+            torch_total -= _bytes(index, "memory.reserved_bytes", memory["reserved_bytes"], zero=True)
+    return _bytes(index, "memory.total_bytes", torch_total)
 
 
 def _free_without(
@@ -130,8 +130,10 @@ def _free_without(
         return total - sum(int(process["used_bytes"]) for process in others)
     free = memory.get("free_bytes")
     if free is None and memory.get("used_bytes") is not None:
-        free = total - _bytes(index, "used_bytes", memory["used_bytes"], zero=True)
-    return _bytes(index, "free_bytes", free, zero=True) + sum(int(process.get("used_bytes") or 0) for process in ours)
+        free = total - _bytes(index, "memory.used_bytes", memory["used_bytes"], zero=True)
+    return _bytes(index, "memory.free_bytes", free, zero=True) + sum(
+        int(process.get("used_bytes") or 0) for process in ours
+    )
 
 
 def _bytes(index: int, field: str, value: object, *, zero: bool = False) -> int:
@@ -152,7 +154,7 @@ def _no_text(index: int, field: str, value: object) -> ServingError:
 def _unreadable(index: int, field: str, value: object) -> ServingError:
     return ServingError(
         f"the memory of GPU {index} is not known",
-        where=f"gpus[{index}].memory.{field}",
+        where=f"gpus[{index}].{field}",
         why=f"got {value!r}",
         remedy="Look at the card with nvidia-smi; a number that nvidia-smi does not print is not taken as 0",
     )

@@ -146,6 +146,15 @@ def test_cards_that_cannot_be_read(gpus: list[dict[str, Any]], says: str) -> Non
         read_cards(gpus, [])
 
 
+def test_the_unreadable_field_is_named() -> None:
+    with pytest.raises(ServingError) as caught:
+        read_cards([gpu(3, memory=None)], [])
+    assert caught.value.where == "gpus[3].memory"
+    with pytest.raises(ServingError) as caught:
+        read_cards([without("torch_total_bytes", "97249 MiB")], [])
+    assert caught.value.where == "gpus[3].memory.total_bytes"
+
+
 @pytest.mark.parametrize("mig", [None, False, "Disabled", "[N/A]"])
 def test_cards_without_mig(mig: object) -> None:
     assert read_cards([gpu(2, mig=mig)], [])[0].index == 2
