@@ -206,7 +206,9 @@ options:
         description: Bytes that the engine took off for CUDA graphs before it sized the cache.
         type: int
       available_bytes:
-        description: Bytes that were available for the KV cache on one card; gives the overhead.
+        description:
+          - Bytes that were available for the KV cache on one card; gives the overhead.
+          - Of more than the card can have had left beside the weights, a note says so and the overhead is estimated.
         type: int
       gpu_memory_utilization:
         description: The utilization of that start, if it was another one.

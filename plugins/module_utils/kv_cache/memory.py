@@ -23,6 +23,9 @@ from .settings import Settings
 from .units import gib, with_bytes
 from .weights import weights_of_parts, weights_of_size
 
+# Of the card: the log prints GiB with two decimals, and weights may be reckoned instead of measured.
+_ROUNDED_AWAY = 0.01
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -66,11 +69,15 @@ class Memory:
 
 @dataclass(frozen=True)
 class Term:
-    """Bytes, where they come from (estimated, measured, given, ...), and the sentence about them."""
+    """Bytes, where they come from (estimated, measured, given, ...), and the sentence about them.
+
+    note: what the answer has to say besides.
+    """
 
     count: int
     basis: str
     text: str
+    note: str = ""
 
 
 def memory_of(request: BudgetRequest, *, max_model_len: int, block_size: int) -> Memory:
@@ -108,7 +115,7 @@ def memory_of(request: BudgetRequest, *, max_model_len: int, block_size: int) ->
             graphs_term.text,
             f"Left for the KV cache: {with_bytes(available)} per card.",
         ),
-        notes=_notes(graphs, graphs_term, total, usable),
+        notes=_notes(graphs, graphs_term, total, usable) + ((overhead.note,) if overhead.note else ()),
         basis={
             "weights": weights.basis,
             "overhead": overhead.basis,
@@ -171,7 +178,16 @@ def _overhead(settings: Settings, weights: int) -> Term:
     if available is None:
         return Term(estimate.total, "estimated", estimate.explain(*settings.batch))
     then = settings.of_the_measured_start
-    measured = max(0, math.ceil(then.total * then.request.utilization) - weights - _graphs(then)[1].count - available)
+    usable = math.ceil(then.total * then.request.utilization)
+    measured = usable - weights - _graphs(then)[1].count - available
+    if measured < -_ROUNDED_AWAY * then.total:
+        note = (
+            f"The earlier start's {gib(available)} for the KV cache and {gib(weights)} of weights are more than the "
+            f"{gib(usable)} that gpu_memory_utilization {then.request.utilization:g} gives of this card: that start "
+            "had another card or other settings, and the overhead is estimated."
+        )
+        return Term(estimate.total, "estimated", estimate.explain(*settings.batch), note)
+    measured = max(0, measured)
     count = corrected(estimate.total, then.overhead.total, measured)
     return Term(count, "measured", f"Overhead, {_by_measurement(measured, count)}: {gib(count)} per card.")
 

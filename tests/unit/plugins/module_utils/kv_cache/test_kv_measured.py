@@ -87,6 +87,20 @@ def test_other_settings_move_what_was_measured_by_the_estimate(
     assert eager["memory"]["cuda_graphs"] == 0
 
 
+def test_a_measurement_that_the_card_cannot_have_made(ask: Ask, kimi: dict[str, Any], record: dict[str, Any]) -> None:
+    """14.66 GiB are left beside the weights; what rounding and libraries explain is taken, what they cannot is not."""
+    plain = ask(kimi, **record)
+    kept = ask(kimi, **record, measured=Measured(available_bytes=int(14.7 * GIB)))
+    assert (kept["basis"]["overhead"], kept["memory"]["overhead"], kept["notes"]) == ("measured", 0, plain["notes"])
+    other = ask(kimi, **record, measured=Measured(available_bytes=40 * GIB))
+    assert other["memory"] == plain["memory"]
+    assert other["basis"]["overhead"] == "estimated"
+    note = next(note for note in other["notes"] if "earlier start" in note)
+    assert "40.00 GiB" in note
+    assert "70.81 GiB" in note
+    assert "85.47 GiB" in note
+
+
 def test_given_terms_win(ask: Ask, kimi: dict[str, Any], record: dict[str, Any]) -> None:
     budget = ask(
         kimi,
