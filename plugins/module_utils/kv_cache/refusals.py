@@ -76,7 +76,7 @@ def refuse_what_cannot_start(question: Question, planner: Planner, result: dict[
             remedy=_remedies(result, length),
         )
     if not planner.fits(length, available):
-        option = "max_model_len" if requested else "min_model_len"
+        option = _option_that_is_too_long(request)
         result["short_by_bytes"] = max(0, planner.bytes_needed(length) - available)
         stage = planner.first_stage_short(length, available)
         raise _refused(
@@ -91,8 +91,17 @@ def refuse_what_cannot_start(question: Question, planner: Planner, result: dict[
                 stage.largest_that_fits(available, length),
                 request.release,
             ),
-            remedy=_remedies(result, length),
+            remedy=_remedies(result, length, option),
         )
+
+
+def _option_that_is_too_long(request: BudgetRequest) -> str:
+    """Without a length not even one block fits: then it is the memory."""
+    if request.max_model_len is not None:
+        return "max_model_len"
+    if request.min_model_len:
+        return "min_model_len"
+    return "gpu_memory_utilization" if request.available_kv_cache_bytes is None else "available_kv_cache_bytes"
 
 
 def _terms(memory: dict[str, Any]) -> str:
@@ -113,13 +122,14 @@ def _shortfall(planner: Planner, length: int, available: int) -> str:
     return why
 
 
-def _remedies(result: dict[str, Any], length: int) -> str:
-    """What would help: a shorter context, or a change that serves this one."""
+def _remedies(result: dict[str, Any], length: int, option: str = "max_model_len") -> str:
+    """What would help: a shorter context (a lower floor, where that was the one too long), or a change that serves this
+    one."""
     remedies = []
     lengths = result["max_model_len"]
     if lengths["largest_that_fits"]:
         wanted = lengths["recommended"] or lengths["largest_that_fits"]
-        remedies.append(f"max_model_len {wanted} (at most {lengths['largest_that_fits']} fit)")
+        remedies.append(f"{option} {wanted} (at most {lengths['largest_that_fits']} fit)")
     sizes = [str(row["size"]) for row in result["tensor_parallel_sizes"] if row["fits"]]
     if sizes:
         remedies.append(f"tensor_parallel_size {' or '.join(sizes)}")

@@ -118,8 +118,15 @@ def test_a_floor_that_is_missed_says_by_how_much(refused: Refused, kimi: dict[st
     assert error.facts["short_by_bytes"] == 702_720_000
     assert "702,720,000 bytes" in str(error.why)
     assert error.where == "min_model_len"
+    assert str(error.remedy).startswith("Choose min_model_len 189984 (at most 189984 fit); or ")
     error = refused(kimi, available_kv_cache_bytes=20_272 * 70_272, min_model_len=32_768, **asked)
     assert error.facts["max_model_len"]["recommended"] is None  # type: ignore[index]
+
+
+def test_not_even_a_block(refused: Refused, kimi: dict[str, Any]) -> None:
+    """Nobody asked for a length: the option to look at is the one that gives the memory."""
+    error = refused(kimi, tp=8, available_kv_cache_bytes=1000)
+    assert (error.where, "no block fits" in error.what) == ("available_kv_cache_bytes", True)
 
 
 def test_another_dtype_is_a_question_for_the_backends_too(refused: Refused, kimi: dict[str, Any]) -> None:
