@@ -4,7 +4,7 @@
 """The builtin measurement of vllm_benchmark beside vLLM's own, on the same server, in turns.
 
 SERVING_ENGINE_PYTHON is the interpreter of an installed vLLM. It measures the server at SERVING_ENDPOINT_URL, or else
-one that it starts with the tiny Kimi. BENCHMARK_PAIRS is the number of turns, by default 40.
+one that it starts with the tiny Kimi. BENCHMARK_PAIRS is the number of turns, by default 20.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from simulation.model.serving import NATIVE_OPS, Engine
 from .table import Row, show
 
 CHECKPOINT = Path(__file__).parents[1] / "simulation" / "model" / "checkpoint"
-CONCURRENCY = {1: 2, 8: 8}  # requests of one turn: the shorter, the nearer its neighbour in time
+CONCURRENCY = {1: 4, 8: 24}  # requests of one turn: the shorter, the nearer its neighbour in time
 GOAL = 0.03
 JUDGED = ("output_throughput", "mean_ttft_ms", "mean_tpot_ms")
 SHOWN = ("p99_ttft_ms", "p99_tpot_ms")
@@ -66,7 +66,7 @@ def main() -> int:
     if not python:
         print("\nendpoint_speed: nothing measured, SERVING_ENGINE_PYTHON names no interpreter that holds vLLM")
         return 1
-    pairs = int(os.environ.get("BENCHMARK_PAIRS", "40"))
+    pairs = int(os.environ.get("BENCHMARK_PAIRS", "20"))
     with contextlib.ExitStack() as stack:
         url = os.environ.get("SERVING_ENDPOINT_URL") or stack.enter_context(_served(python))
         model = ready.choose(ready.served_models(Client(address.parse(url)).get_json("/v1/models", timeout=30)), None)

@@ -82,7 +82,9 @@ def test_the_prediction_is_the_engines_own_number(host: Host) -> None:
 
 def test_a_changed_setting_restarts_the_service_once_and_only_once(host: Host, converge: Converge) -> None:
     """kimi_model_kv_cache: auto asks the engine, names the dtype as an argument and leaves the files as published."""
-    settings = ("-e", "kimi_model_kv_cache=auto", "-e", "vllm_service_max_num_seqs=32")
+    soak = {"minutes": 0.2, "concurrency": 2, "long_prompt_words": 50, "max_memory_growth": 0.5, "min_speed_ratio": 0.3}
+    changes = {"kimi_model_kv_cache": "auto", "vllm_service_max_num_seqs": 32, "vllm_service_benchmark_soak": soak}
+    settings = ("-e", json.dumps(changes))
     before = shown(host, "InvocationID")
     first = converge(*settings)
     assert first.status == 0, first.output[-3000:]
@@ -100,6 +102,12 @@ def test_a_changed_setting_restarts_the_service_once_and_only_once(host: Host, c
     decision = next(each for each in record["decisions"] if each["name"] == "kv_cache_dtype")
     assert decision["value"] == "bfloat16"
     assert [each["value"] for each in decision["rejected"]] == ["fp8_e4m3"]
+    withstood = record["benchmark"]["soak"]
+    assert withstood["failed_requests"] == withstood["wrong_answers"] == 0
+    assert withstood["requests"]["total"] > 2
+    # of the unit's control group, and of the cards
+    assert withstood["memory"]["peak_bytes"] >= withstood["memory"]["end_bytes"] > 200 << 20
+    assert withstood["gpu_memory"]["end_bytes"] > 0
 
 
 def test_an_aborted_run_is_made_good_by_the_next(host: Host, converge: Converge) -> None:
