@@ -149,7 +149,7 @@ options:
   mamba_cache_mode:
     description:
       - Value of C(--mamba-cache-mode), V(none), V(align) or V(all). Changes nothing for models without states.
-      - By default V(align) for vLLM 0.26 and later, which cache prefixes of such models, and V(none) before; give
+      - By default V(align) for vLLM 0.28 and later, which cache prefixes of such models, and V(none) before; give
         V(align) for an older release with C(--enable-prefix-caching), V(none) for C(--no-enable-prefix-caching).
     type: str
   gpu_memory_bytes:

@@ -99,8 +99,11 @@ class EngineRelease:
 
     @property
     def caches_prefixes_of_hybrids(self) -> bool:
-        """Prefix caching is on by default for models with states, which then keep two of them per request."""
-        return self.major_minor >= (0, 26)
+        """Prefix caching is on by default for models with states, which then keep two of them per request.
+
+        Before, arg_utils kept it opt-in for hybrid models (vllm-project/vllm#50991, "enable prefix cache by default").
+        """
+        return self.major_minor >= (0, 28)
 
     @property
     def runs_v2_runner(self) -> bool:

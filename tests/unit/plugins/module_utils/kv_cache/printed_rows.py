@@ -44,9 +44,14 @@ FOUND: dict[str, dict[str, Any]] = {
     "dsv4flash-h200-tp2": {"version": "0.25.0"},
     "gemma4-31b-arc": {"version": "0.24.0", "max_num_batched_tokens": 8192},
     "gptoss120b-err": {"version": "0.24.0", "max_num_batched_tokens": 8192},
-    "qwen-27b-5090-192k": _EIGHT_BITS,
-    "qwen-27b-5090-192k-err": {**_EIGHT_BITS, "speculative_config": {"method": "mtp", "num_speculative_tokens": 2}},
+    "qwen-27b-5090-192k": {**_EIGHT_BITS, "mamba_cache_mode": "align"},
+    "qwen-27b-5090-192k-err": {
+        **_EIGHT_BITS,
+        "mamba_cache_mode": "align",
+        "speculative_config": {"method": "mtp", "num_speculative_tokens": 2},
+    },
     "qwen35-35b-eager": {**_EIGHT_BITS, "mamba_cache_mode": "align"},
+    "qwen38-27b-80gb": {"version": "0.28.0"},
     "qwen38-5090-164k": {**_EIGHT_BITS, "version": "0.28.0"},
     "qwen38-5090-205k-err": {**_EIGHT_BITS, "version": "0.28.0"},
 }

@@ -130,10 +130,23 @@ def test_states_per_request_by_release_and_mode(ask: Ask, published: Config) -> 
 
     assert blocks("0.25.0") == 3
     assert blocks("0.25.0", mamba_cache_mode="align") == 6
-    assert blocks("0.26.0") == 6
-    assert blocks("0.26.0", mamba_cache_mode="none") == 3
+    assert blocks("0.27.0") == 3
+    assert blocks("0.28.0") == 6
+    assert blocks("0.28.0", mamba_cache_mode="none") == 3
     assert blocks("0.25.0", mamba_cache_mode="all") == 3 * 4  # blocks of 1,280 tokens
     assert blocks("0.32.0", mamba_cache_mode="all") == 6
+
+
+def test_a_hybrid_without_cached_prefixes(ask: Ask, refused: Refused, published: Config) -> None:
+    """A public log of vLLM 0.26.0 with Qwen3.8-27B-FP8, of the same layers, on an L40S: no argument about prefixes."""
+    asked = {"version": "0.26.0", "compute_capability": "8.9", "max_model_len": 131_072}
+    model = published("Qwen__Qwen3.5-27B")
+    for available, max_num_seqs, tokens in ((8.82, None, 141_036), (9.75, 16, 155_600)):
+        budget = ask(model, **asked, available_kv_cache_bytes=int(available * GIB), max_num_seqs=max_num_seqs)
+        assert budget["kv_cache"]["token_capacity"] == tokens
+    error = refused(model, **asked, available_kv_cache_bytes=int(7.04 * GIB))
+    assert "8.18 GiB KV cache is needed" in str(error.why)
+    assert "the estimated maximum model length is 112896" in str(error.why)
 
 
 @pytest.mark.parametrize(
