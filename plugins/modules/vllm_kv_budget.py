@@ -126,7 +126,10 @@ options:
     description: Value of C(--max-num-batched-tokens). Without it, the engine's default for the card and release.
     type: int
   max_num_seqs:
-    description: Value of C(--max-num-seqs). Without it, the engine's default for the card.
+    description:
+      - Value of C(--max-num-seqs). Without it, the engine's default for the card.
+      - A note says when it is more than the blocks that can hold the states of requests, which engines with full CUDA
+        graphs refuse.
     type: int
   async_scheduling:
     description:

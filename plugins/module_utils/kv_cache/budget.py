@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .alternatives import alternatives, tensor_parallel_sizes
-from .explanation import assumptions, compare, explain_cache, explain_sizes
+from .explanation import assumptions, compare, explain_cache, explain_sizes, more_requests_than_states
 from .picture import parts_of, text_lines
 from .planner import Planner
 from .question import WITHOUT_LIMIT, Question
@@ -73,7 +73,12 @@ def compute_budget(request: BudgetRequest) -> Result:
             f"{recommended_because}.",
             *explain_sizes(sizes),
         ],
-        "notes": notes + assumptions(question, memory.notes) + compare(request.measured.tokens, capacity),
+        "notes": [
+            *notes,
+            *assumptions(question, memory.notes),
+            *more_requests_than_states(question, planner.num_blocks(max(0, memory.available))),
+            *compare(request.measured.tokens, capacity),
+        ],
     }
     result["memory_bar"] = text_lines(
         parts_of(

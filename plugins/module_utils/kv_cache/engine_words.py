@@ -60,3 +60,12 @@ def free_memory(index: int, free: int, total: int, utilization: float, requested
 
 def _gib(count: int) -> str:
     return f"{round(count / GIB, 2)}"
+
+
+def too_few_states(max_num_seqs: int, blocks: int) -> str:
+    """`max_num_seqs (...) exceeds available Mamba cache blocks (...)` (config/compilation.py), GDN and KDA included."""
+    return (
+        f"max_num_seqs ({max_num_seqs}) exceeds available Mamba cache blocks ({blocks}). Each decode sequence requires "
+        "one Mamba cache block, so CUDA graph capture cannot proceed. Please lower max_num_seqs to at most "
+        f"{blocks} or increase gpu_memory_utilization."
+    )

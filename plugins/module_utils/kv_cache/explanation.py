@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import engine_words
+from .batch_defaults import batch_defaults
 from .cache_words import block_in_words, cache_in_words
 from .planner import Planner
 from .question import Question
@@ -57,6 +59,25 @@ def assumptions(question: Question, memory_notes: tuple[str, ...]) -> list[str]:
         notes.append(f"vLLM {release} is none of the known releases ({known}); the rules of the nearest are taken.")
     notes.extend(note for note in (question.dtype.note, question.limit.note) if note)
     return notes
+
+
+def more_requests_than_states(question: Question, num_blocks: int) -> list[str]:
+    """A note where max_num_seqs, or the engine's default for the card, is more than the blocks that can hold states.
+
+    Every request that is decoded holds one. The engine refuses it where it captures full CUDA graphs, which depends on
+    the backends too; without graphs it lets the requests wait.
+    """
+    request, shape = question.request, question.shape
+    wanted = request.max_num_seqs
+    if wanted is None and request.card_bytes is not None:
+        wanted = batch_defaults(request.card_bytes, request.card_name, request.release)[1]
+    if shape is None or shape.state is None or request.enforce_eager or wanted is None or not 0 < num_blocks < wanted:
+        return []
+    return [
+        f"max_num_seqs {wanted:,}{'' if request.max_num_seqs else ' (the default)'} is more than the {num_blocks:,} "
+        "blocks that can hold a request's states. Where it captures full CUDA graphs, the engine would say: "
+        f"{engine_words.too_few_states(wanted, num_blocks)}"
+    ]
 
 
 def compare(measured_tokens: int | None, capacity: int) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
+from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.cards import Card
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.grouping import groups_of_stages
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.layer_specs import LayerSpec, Serving
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.planner import Planner
@@ -139,14 +140,32 @@ def test_states_per_request_by_release_and_mode(ask: Ask, published: Config) -> 
 
 def test_a_hybrid_without_cached_prefixes(ask: Ask, refused: Refused, published: Config) -> None:
     """A public log of vLLM 0.26.0 with Qwen3.8-27B-FP8, of the same layers, on an L40S: no argument about prefixes."""
-    asked = {"version": "0.26.0", "compute_capability": "8.9", "max_model_len": 131_072}
+    cards = [Card(0, "NVIDIA L40S", round(44.39 * GIB), round(43.97 * GIB), ())]
+    asked = {"version": "0.26.0", "compute_capability": "8.9", "max_model_len": 131_072, "cards": cards}
     model = published("Qwen__Qwen3.5-27B")
     for available, max_num_seqs, tokens in ((8.82, None, 141_036), (9.75, 16, 155_600)):
         budget = ask(model, **asked, available_kv_cache_bytes=int(available * GIB), max_num_seqs=max_num_seqs)
         assert budget["kv_cache"]["token_capacity"] == tokens
+        # with 256 sequences, the default of such a card, the same start ended with this
+        words = "max_num_seqs (256) exceeds available Mamba cache blocks (184). Each decode sequence requires one Mamba"
+        assert any(words in note for note in budget["notes"]) == (max_num_seqs is None)
     error = refused(model, **asked, available_kv_cache_bytes=int(7.04 * GIB))
     assert "8.18 GiB KV cache is needed" in str(error.why)
     assert "the estimated maximum model length is 112896" in str(error.why)
+
+
+def test_more_requests_than_states(ask: Ask, published: Config) -> None:
+    qwen = published("Qwen__Qwen3.5-27B")
+
+    def said(config: dict[str, Any] = qwen, **more: Any) -> bool:
+        notes = ask(config, version="0.26.0", max_model_len=4096, available_kv_cache_bytes=GIB, **more)["notes"]
+        return any("blocks that can hold a request's states" in note for note in notes)
+
+    assert said(max_num_seqs=256)
+    assert not said(max_num_seqs=256, enforce_eager=True)
+    assert not said(max_num_seqs=2)
+    assert not said()  # neither given nor a card that has a default
+    assert not said(published("Qwen__Qwen3-0.6B"), max_num_seqs=100_000)
 
 
 @pytest.mark.parametrize(
