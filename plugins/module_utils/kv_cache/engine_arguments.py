@@ -72,8 +72,10 @@ def read_arguments(arguments: Sequence[str]) -> dict[str, Any]:
 def _settled(found: dict[str, Any]) -> dict[str, Any]:
     """What two flags say of one thing."""
     caches_prefixes = found.pop("enable_prefix_caching", None)
-    if caches_prefixes is not None:
-        found.setdefault("mamba_cache_mode", "align" if caches_prefixes else "none")
+    if caches_prefixes:
+        found.setdefault("mamba_cache_mode", "align")
+    elif caches_prefixes is not None:  # "Mamba cache mode is set to 'none' when prefix caching is disabled"
+        found["mamba_cache_mode"] = "none"
     backend = found.pop("attention_config", {}).get("backend")
     if backend is not None:
         found.setdefault("attention_backend", str(backend))

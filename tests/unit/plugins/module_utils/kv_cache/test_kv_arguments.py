@@ -44,6 +44,7 @@ Ask = Callable[..., dict[str, Any]]
         (["--no-enable-prefix-caching"], {"mamba_cache_mode": "none"}),
         (["--enable-prefix-caching"], {"mamba_cache_mode": "align"}),
         (["--mamba-cache-mode", "all", "--enable-prefix-caching"], {"mamba_cache_mode": "all"}),
+        (["--mamba-cache-mode", "all", "--no-enable-prefix-caching"], {"mamba_cache_mode": "none"}),
         (["--gpu-memory-utilization", "0.95"], {"gpu_memory_utilization": 0.95}),
         (["--device-memory-utilization=0.8"], {"gpu_memory_utilization": 0.8}),
         (["--kv-cache-dtype", "fp8", "--attention-backend", "TRITON_MLA"], {
