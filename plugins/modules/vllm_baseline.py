@@ -21,6 +21,7 @@ description:
   - Another checkpoint, or other O(prompts), make a new baseline.
 extends_documentation_fragment:
   - blackwell.serving.attributes
+  - blackwell.serving.endpoint
 attributes:
   check_mode:
     support: full
@@ -59,16 +60,6 @@ options:
   model:
     description: Served name. Without it the first served model is asked.
     type: str
-  api_key:
-    description: Key of the endpoint.
-    type: str
-  ca_path:
-    description: File with the certificates that are trusted for an endpoint with TLS.
-    type: path
-  validate_certs:
-    description: Whether the certificate of an endpoint with TLS must be valid.
-    type: bool
-    default: true
   engine:
     description:
       - What may change the engine's numbers, by any names, such as release, KV cache dtype and attention backend.
@@ -89,10 +80,6 @@ options:
     description: Largest number of tokens of an answer.
     type: int
     default: 48
-  thinking_parameter:
-    description: Name of the switch in C(chat_template_kwargs) that turns thinking off; empty when there is none.
-    type: str
-    default: thinking
   request_timeout:
     description: Seconds for one request.
     type: int
@@ -120,9 +107,6 @@ options:
     description: Whether an engine beyond the limits is accepted, and its answers become the baseline.
     type: bool
     default: false
-  python:
-    description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
-    type: path
 notes:
   - A new file gets the mode V(0640).
 seealso:
@@ -218,18 +202,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address as addresses
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import (
     baseline,
     chat,
-    client,
     comparison,
+    connection,
     fingerprint,
-    verdict,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import ready
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.files import write_atomically
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, respawn_into, unknown_until
@@ -270,11 +251,8 @@ def keep(module: AnsibleModule) -> dict[str, Any]:
         unasked = baseline.Outcome(content or {}, None, "check mode: the endpoint was not asked", None)
         return {**_result(path, content, unasked), "changed": not compare_only}
     respawn_into(module, params["python"])
-    if not client.HAS_REQUESTS:
-        raise ServingError(missing_required_lib("requests"), remedy="Or name an interpreter that has it in python")
-    verify = params["validate_certs"] and (params["ca_path"] or True)
-    session = client.Client(address, api_key=params["api_key"], verify=verify)
-    model = _served(session, params["model"])
+    session = connection.client_of(params, address)
+    model = connection.served_model(session, params["model"], "compared with its baseline").model
     thinking = False if params["thinking_parameter"] else None
     extra = {"logprobs": True, "top_logprobs": fingerprint.TOP_LOGPROBS}
     requests = [
@@ -357,19 +335,6 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     return read
 
 
-def _served(session: client.Client, wanted: str | None) -> str:
-    try:
-        served = ready.served_models(session.get_json(ready.MODELS_PATH, timeout=30.0))
-        return ready.choose(served, wanted).model
-    except EndpointError as error:
-        raise ServingError(
-            "the endpoint cannot be compared with its baseline",
-            where=session.address.root,
-            why=error.message,
-            remedy=verdict.remedy(error),
-        ) from error
-
-
 def work(module: AnsibleModule) -> dict[str, Any]:
     python = module.params["python"]
     if module.params["state"] == "absent":
@@ -382,24 +347,20 @@ def work(module: AnsibleModule) -> dict[str, Any]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **connection.OPTIONS,
             "state": {"type": "str", "choices": ["present", "compared", "absent"], "default": "present"},
             "path": {"type": "path", "required": True},
             "base_url": {"type": "str"},
             "model": {"type": "str"},
-            "api_key": {"type": "str", "no_log": True},
-            "ca_path": {"type": "path"},
-            "validate_certs": {"type": "bool", "default": True},
             "engine": {"type": "dict", "default": {}},
             "checkpoint": {"type": "str", "default": ""},
             "prompts": {"type": "list", "elements": "str"},
             "max_tokens": {"type": "int", "default": fingerprint.MAX_TOKENS, "no_log": False},
-            "thinking_parameter": {"type": "str", "default": "thinking"},
             "request_timeout": {"type": "int", "default": 300},
             "max_mean_logprob_distance": {"type": "float", "default": 0.1},
             "max_shift": {"type": "float", "default": 2.0},
             "min_speed_ratio": {"type": "float", "default": 0},
             "accept": {"type": "bool", "default": False},
-            "python": {"type": "path"},
         },
         required_if=[("state", "present", ["base_url"]), ("state", "compared", ["base_url"])],
         supports_check_mode=True,

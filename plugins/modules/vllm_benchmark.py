@@ -19,6 +19,7 @@ description:
     fail, answers become wrong, memory grows or the service becomes slower.
 extends_documentation_fragment:
   - blackwell.serving.attributes
+  - blackwell.serving.endpoint
 attributes:
   check_mode:
     support: full
@@ -45,16 +46,6 @@ options:
   model:
     description: Served name. Without it the first served model is measured.
     type: str
-  api_key:
-    description: Key of the endpoint.
-    type: str
-  ca_path:
-    description: File with the certificates that are trusted for an endpoint with TLS.
-    type: path
-  validate_certs:
-    description: Whether the certificate of an endpoint with TLS must be valid.
-    type: bool
-    default: true
   concurrency:
     description: Numbers of requests in flight; each makes one entry of RV(runs).
     type: list
@@ -83,10 +74,6 @@ options:
     description: Share of the requests that must complete.
     type: float
     default: 1.0
-  thinking_parameter:
-    description: Name of the switch in C(chat_template_kwargs) that turns thinking off; empty when there is none.
-    type: str
-    default: thinking
   tool:
     description:
       - What measures. V(builtin) needs nothing but C(aiohttp).
@@ -141,9 +128,6 @@ options:
       - Unit of the service, whose control group's memory is watched in O(soak). Without it, the process that listens on
         the port of this host is watched with its descendants.
     type: str
-  python:
-    description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
-    type: path
 seealso:
   - module: blackwell.serving.vllm_healthcheck
 author:
@@ -275,12 +259,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address as addresses
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import (
     benchmark,
     chat,
     client,
+    connection,
     counting,
     load,
     memory,
@@ -288,17 +273,13 @@ from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import 
     questions,
     soak,
     traffic,
-    verdict,
     vllm_bench,
 )
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import ready
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.failure import EndpointError
 from ansible_collections.blackwell.serving.plugins.module_utils.engine import commands, listener, systemd
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.gpu import nvidia_smi
 from ansible_collections.blackwell.serving.plugins.module_utils.module import finish, respawn_into, unknown_until
 
-LIST_TIMEOUT_S = 30.0
 SMI_TIMEOUT_S = 20.0
 MAX_MINUTES = 1440
 SOAK_LIMITS = ("max_failures", "max_memory_growth", "min_speed_ratio")
@@ -322,16 +303,13 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
         return unknown_until("switch", params["base_url"])
     asked = questions.load(probes.load(params["questions"] or {}).get("exact_set") or questions.DEFAULT)
     respawn_into(module, params["python"])
-    if not client.HAS_REQUESTS:
-        raise ServingError(missing_required_lib("requests"), remedy="Or name an interpreter that has it in python")
-    if params["tool"] == "builtin" and not load.HAS_AIOHTTP:
-        raise ServingError(missing_required_lib("aiohttp"), remedy="Or name an interpreter that has it in python")
-    verify = params["validate_certs"] and (params["ca_path"] or True)
+    if params["tool"] == "builtin":
+        connection.require("aiohttp", load.HAS_AIOHTTP)
 
     def connect() -> client.Client:
-        return client.Client(address, api_key=params["api_key"], verify=verify)
+        return connection.client_of(params, address)
 
-    served = served_model(connect(), params["model"])
+    served = connection.served_model(connect(), params["model"], "measured")
     if module.check_mode:
         notes = ["check mode: nothing was measured"]
         return {"runs": [], "stable": None, "notes": notes, "served_model": served.model}
@@ -349,9 +327,9 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
 
     def speed() -> dict[str, Any]:
         if params["tool"] == "vllm_bench":
-            target = vllm_bench.Target(address.root, sys.executable, params["api_key"], verify)
+            target = vllm_bench.Target(address.root, sys.executable, params["api_key"], connection.trust(params))
             return vllm_bench.measure(target, request, settings, runner(module))
-        return benchmark.measure(load.Target(address, params["api_key"], verify), request, settings)
+        return benchmark.measure(load.Target(address, params["api_key"], connection.trust(params)), request, settings)
 
     if params["soak"] is None:
         return {**speed(), "served_model": served.model}
@@ -410,19 +388,6 @@ def check_soak(options: dict[str, Any] | None) -> None:
         raise ServingError("soak.concurrency must be at least 1, long_prompt_words 20, max_failures 0")
 
 
-def served_model(session: client.Client, wanted: str | None) -> ready.Served:
-    try:
-        served = ready.served_models(session.get_json(ready.MODELS_PATH, timeout=LIST_TIMEOUT_S))
-        return ready.choose(served, wanted)
-    except EndpointError as error:
-        raise ServingError(
-            "the endpoint cannot be measured",
-            where=session.address.root,
-            why=error.message,
-            remedy=verdict.remedy(error),
-        ) from error
-
-
 def runner(module: AnsibleModule) -> vllm_bench.Runner:
     def run(command: Sequence[str], data: str, environment: Mapping[str, str]) -> tuple[int, str, str]:
         code, out, err = module.run_command(list(command), data=data, environ_update=dict(environment))
@@ -434,11 +399,9 @@ def runner(module: AnsibleModule) -> vllm_bench.Runner:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **connection.OPTIONS,
             "base_url": {"type": "str", "required": True},
             "model": {"type": "str"},
-            "api_key": {"type": "str", "no_log": True},
-            "ca_path": {"type": "path"},
-            "validate_certs": {"type": "bool", "default": True},
             "concurrency": {"type": "list", "elements": "int", "default": [1]},
             "num_prompts": {"type": "int"},
             "output_len": {"type": "int", "default": 512},
@@ -446,7 +409,6 @@ def main() -> None:
             "repetitions": {"type": "int", "default": 3},
             "request_timeout": {"type": "int", "default": 300},
             "min_success_rate": {"type": "float", "default": 1.0},
-            "thinking_parameter": {"type": "str", "default": "thinking"},
             "tool": {"type": "str", "choices": ["builtin", "vllm_bench"], "default": "builtin"},
             "soak": {
                 "type": "dict",
@@ -461,7 +423,6 @@ def main() -> None:
             },
             "questions": {"type": "raw"},
             "unit": {"type": "str"},
-            "python": {"type": "path"},
         },
         supports_check_mode=True,
     )

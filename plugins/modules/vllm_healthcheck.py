@@ -17,6 +17,7 @@ description:
     switch.
 extends_documentation_fragment:
   - blackwell.serving.attributes
+  - blackwell.serving.endpoint
 attributes:
   check_mode:
     support: full
@@ -40,16 +41,6 @@ options:
   model:
     description: Served name that is expected. Without it the first served model is examined.
     type: str
-  api_key:
-    description: Key of the endpoint.
-    type: str
-  ca_path:
-    description: File with the certificates that are trusted for an endpoint with TLS.
-    type: path
-  validate_certs:
-    description: Whether the certificate of an endpoint with TLS must be valid.
-    type: bool
-    default: true
   checks:
     description:
       - Checks to run; without it those of O(profile). V(ready) always runs, because the others build on it.
@@ -125,12 +116,6 @@ options:
       - Seed of everything that a run draws at random, such as filler texts and code words. Without it another one each
         time; RV(metrics) holds it.
     type: int
-  thinking_parameter:
-    description:
-      - Name of the switch in C(chat_template_kwargs) that turns thinking on and off.
-      - Empty for a model that has no such switch; then nothing is sent.
-    type: str
-    default: thinking
   startup_timeout:
     description:
       - Seconds to wait until the endpoint serves. V(0) probes once.
@@ -187,9 +172,6 @@ options:
       - tool_calls
       - vision
     default: []
-  python:
-    description: Interpreter in which the module goes on, usually that of the environment that holds vLLM.
-    type: path
   show_progress:
     description:
       - Whether the task runs in the background on the host and shows how far it is. Without it, and in check mode, the
@@ -318,9 +300,9 @@ import random
 import time
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address as addresses
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, client, probes
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, connection, probes
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.check import Context
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import QUICK, read_sections
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.health_progress import HealthProgress
@@ -351,11 +333,7 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
     if module.check_mode and not address.is_listening():
         return unknown_until("switch", params["base_url"])
     respawn_into(module, params["python"])
-    if not client.HAS_REQUESTS:
-        raise ServingError(missing_required_lib("requests"), remedy="Or name an interpreter that has it in python")
-    session = client.Client(
-        address, api_key=params["api_key"], verify=params["validate_certs"] and (params["ca_path"] or True)
-    )
+    session = connection.client_of(params, address)
     plan = battery.Plan(
         limits=Limits(
             params["startup_timeout"], params["stall_timeout"], params["max_timeout"], params["poll_interval"]
@@ -405,16 +383,13 @@ def runs_already(module: AnsibleModule, plan: battery.Plan, context: Context) ->
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **connection.OPTIONS,
             "base_url": {"type": "str", "required": True},
             "model": {"type": "str"},
-            "api_key": {"type": "str", "no_log": True},
-            "ca_path": {"type": "path"},
-            "validate_certs": {"type": "bool", "default": True},
             "checks": {"type": "list", "elements": "str", "choices": list(battery.NAMES)},
             "profile": {"type": "str", "choices": ["quick", "full"], "default": "full"},
             "questions": {"type": "raw"},
             "seed": {"type": "int"},
-            "thinking_parameter": {"type": "str", "default": "thinking"},
             "startup_timeout": {"type": "int", "default": 0},
             "poll_interval": {"type": "float", "default": 5},
             "warmup_timeout": {"type": "int", "default": 120},
@@ -424,7 +399,6 @@ def main() -> None:
             "unit": {"type": "str"},
             "expected_max_model_len": {"type": "int"},
             "allowed_not_run": {"type": "list", "elements": "str", "choices": list(battery.NAMES), "default": []},
-            "python": {"type": "path"},
             "show_progress": {"type": "bool", "default": True},
             "progress_file": {"type": "path"},
         },
