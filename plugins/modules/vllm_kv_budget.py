@@ -243,7 +243,8 @@ options:
   vllm_version:
     description:
       - Version of the engine, such as V(0.16.0rc2.dev313) or V(0.32.0). Decides defaults, what the printed token count
-        means, and what is subtracted. Without it, the newest release that is known.
+        means, and what is subtracted. Without it, that of the vLLM in O(site_packages), or else the newest release that
+        is known.
     type: str
   site_packages:
     description:
@@ -503,7 +504,10 @@ from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.docum
     read_documents,
 )
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_rules import ResolverRules
-from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import asked_rules
+from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.resolver_source import (
+    asked_rules,
+    installed_release,
+)
 from ansible_collections.blackwell.serving.plugins.module_utils.checkpoint.tensor_sizes import tensor_sizes
 from ansible_collections.blackwell.serving.plugins.module_utils.errors import ServingError
 from ansible_collections.blackwell.serving.plugins.module_utils.kv_cache.budget import compute_budget
@@ -636,10 +640,10 @@ def budget(module: AnsibleModule) -> dict[str, Any]:
     missing = draft_missing(params)
     if missing is not None and module.check_mode:
         return unknown_until("fetch", str(missing))
-    release = parse_release(params["vllm_version"])
-    rules = asked_rules(
-        None if release.assumed else params["vllm_version"], params["site_packages"], check_mode=module.check_mode
-    )
+    site = params["site_packages"]
+    version = params["vllm_version"] or (installed_release(Path(site)) if site else None)
+    release = parse_release(version)
+    rules = asked_rules(None if release.assumed else version, site, check_mode=module.check_mode)
     dtype, dtype_from = resolve_dtype(params["kv_cache_dtype"], contents, rules)
     config = overridden(contents["config.json"], params.get("hf_overrides") or {})
     partition, estimates_cuda_graphs = read_environment(params["environment"])

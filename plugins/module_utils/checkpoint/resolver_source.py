@@ -64,7 +64,7 @@ def rules_of_installation(site_packages: Path, vllm_version: str | None = None) 
             why="the folder holds no package vllm" if site_packages.is_dir() else "it does not exist",
             remedy="Install the engine first (role blackwell.serving.vllm_install), or correct the option",
         )
-    fallback = rules_for(_release_in(site_packages) or vllm_version)
+    fallback = rules_for(installed_release(site_packages) or vllm_version)
     read: dict[str, Any] = {}
     notes: list[str] = []
     for names, reader in READERS:
@@ -79,7 +79,8 @@ def rules_of_installation(site_packages: Path, vllm_version: str | None = None) 
     return replace(fallback, **read, notes=(*(fallback.notes if notes else ()), *notes))
 
 
-def _release_in(site_packages: Path) -> str | None:
+def installed_release(site_packages: Path) -> str | None:
+    """The version of the vLLM in this folder; None where it does not tell."""
     found = (DIST_INFO.fullmatch(path.name) for path in sorted(site_packages.glob("vllm*.dist-info")))
     return next((match[1] for match in found if match), None)
 

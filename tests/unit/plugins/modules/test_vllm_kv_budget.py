@@ -153,6 +153,20 @@ def test_the_installed_engines_own_rules_settle_auto(run_module: RunModule, tmp_
     assert "no vLLM is installed there" in run_module("vllm_kv_budget", nowhere)["msg"]
 
 
+def test_the_installed_release_is_the_default(run_module: RunModule, tmp_path: Path) -> None:
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm-0.16.0.dist-info").mkdir()
+    common = {"config": PLAIN, "available_kv_cache_bytes": 10 << 30, "site_packages": str(tmp_path)}
+    assumed = [note for note in run_module("vllm_kv_budget", common)["notes"] if "vllm_version" in note]
+    assert assumed == []
+
+    def answer(**more: str) -> dict[str, Any]:
+        result = run_module("vllm_kv_budget", {**common, **more})
+        return {name: value for name, value in result.items() if name != "invocation"}
+
+    assert answer() == answer(vllm_version="0.16.0") != answer(vllm_version="0.33.0")
+
+
 DRAFT = {
     "architectures": ["LlamaForCausalLMEagle3"],
     "model_type": "llama",
