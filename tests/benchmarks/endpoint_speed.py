@@ -10,13 +10,14 @@ one that it starts with the tiny Kimi. BENCHMARK_PAIRS is the number of turns, b
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from vllm.benchmarks import serve
 plan = json.loads(sys.stdin.readline())
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
+session = serve.aiohttp.ClientSession
 def requests(args, tokenizer):
     return [serve.SampleRequest(prompt=plan["prompt"], prompt_len=1, expected_output_len=plan["max_tokens"])
             for _number in range(args.num_prompts)]
@@ -56,8 +58,13 @@ serve.get_tokenizer = lambda *_names, **_options: None
 parser = argparse.ArgumentParser()
 serve.add_cli_args(parser)
 for line in sys.stdin:
-    print(json.dumps(serve.main(parser.parse_args(plan["arguments"] + json.loads(line)))), file=answers, flush=True)
+    turn = json.loads(line)
+    serve.aiohttp.ClientSession = lambda **options: session(**{**options, **turn["session"]})
+    print(json.dumps(serve.main(parser.parse_args(plan["arguments"] + turn["arguments"]))), file=answers, flush=True)
 """
+# Options of the peer's session. It looks into ~/.netrc for each request, in a thread, while its clock runs: some tenths
+# of a millisecond, which add up where many requests are sent at once. Ours does not, so it is compared with both.
+PEERS: dict[str, dict[str, Any]] = {"vLLM's": {}, "vLLM's without .netrc": {"trust_env": False}}
 Turn = Callable[[int], dict[str, Any]]
 
 
@@ -71,40 +78,43 @@ def main() -> int:
         url = os.environ.get("SERVING_ENDPOINT_URL") or stack.enter_context(_served(python))
         model = ready.choose(ready.served_models(Client(address.parse(url)).get_json("/v1/models", timeout=30)), None)
         request = chat.Request(model.model, [{"role": "user", "content": counting.PROMPT}], 512, thinking=False)
-        peer = stack.enter_context(_peer(python, url, request))
+        ask_peer = stack.enter_context(_peer(python, url, request))
         for concurrency in CONCURRENCY:
             before = os.getloadavg()[0]
-            mine, theirs = _take_turns(_ours(url, request), peer, concurrency, pairs)
+            mine, *theirs = _take_turns([_ours(url, request), *map(ask_peer, PEERS.values())], concurrency, pairs)
             limit = f"load {before:.1f} before and {os.getloadavg()[0]:.1f} after; client and server share the cores"
             show(
                 f"{concurrency} at once, {CONCURRENCY[concurrency]} requests a turn, {pairs} turns each (medians; the "
                 "middle half of the ratios of neighbours)",
-                [_row(name, mine, theirs) for name in (*JUDGED, *SHOWN)],
+                [
+                    _row(name, peer, mine, results)
+                    for peer, results in zip(PEERS, theirs, strict=True)
+                    for name in (*JUDGED, *SHOWN)
+                ],
                 limit,
             )
     return 0
 
 
-def _take_turns(ours: Turn, peer: Turn, concurrency: int, pairs: int) -> tuple[list[Any], list[Any]]:
-    """Each in turn, who begins in turn too, so that what else happens on the machine meets both alike."""
-    mine: list[dict[str, Any]] = []
-    theirs: list[dict[str, Any]] = []
-    for number in range(-1, pairs):
-        turns = ((ours, mine), (peer, theirs))
-        for measure, results in turns if number % 2 else turns[::-1]:
-            results.append(measure(concurrency))
-    return mine[1:], theirs[1:]  # the first pair warms both up
+def _take_turns(turns: Sequence[Turn], concurrency: int, rounds: int) -> list[list[Any]]:
+    """Each in turn, who begins in turn too, so that what else happens on the machine meets all alike."""
+    results: list[list[dict[str, Any]]] = [[] for _turn in turns]
+    for number in range(-1, rounds):
+        for place in range(len(turns)):
+            who = (number + place) % len(turns)
+            results[who].append(turns[who](concurrency))
+    return [found[1:] for found in results]  # the first round warms all up
 
 
-def _row(name: str, mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Row:
+def _row(name: str, peer: str, mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Row:
     unit = UNITS.get(name, "ms")
     ratios = [one[name] / other[name] for one, other in zip(mine, theirs, strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
     medians = [statistics.median(run[name] for run in runs) for runs in (mine, theirs)]
     value = f"{medians[0]:.2f} / {medians[1]:.2f} {unit}, {middle:.3f} ({low:.3f} to {high:.3f})"
     if name not in JUDGED:
-        return Row(f"{name}, ours / vLLM's", value)
-    return Row(f"{name}, ours / vLLM's", value, f"ratio within {GOAL:.0%}", abs(middle - 1) <= GOAL)
+        return Row(f"{name}, ours / {peer}", value)
+    return Row(f"{name}, ours / {peer}", value, f"ratio within {GOAL:.0%}", abs(middle - 1) <= GOAL)
 
 
 def _ours(url: str, request: chat.Request) -> Turn:
@@ -117,7 +127,8 @@ def _ours(url: str, request: chat.Request) -> Turn:
 
 
 @contextlib.contextmanager
-def _peer(python: str, url: str, request: chat.Request) -> Iterator[Turn]:
+def _peer(python: str, url: str, request: chat.Request) -> Iterator[Callable[[dict[str, Any]], Turn]]:
+    """Makes a turn of the session's options."""
     body = request.body(stream=True)
     sent = {name: body[name] for name in ("temperature", "seed", "chat_template_kwargs")}
     arguments = ["--backend", "openai-chat", "--endpoint", chat.PATH, "--base-url", url, "--model", request.model]
@@ -139,9 +150,10 @@ def _peer(python: str, url: str, request: chat.Request) -> Iterator[Turn]:
         writes.write(json.dumps(value) + "\n")
         writes.flush()
 
-    def measure(concurrency: int) -> dict[str, Any]:
-        prompts = CONCURRENCY[concurrency]
-        send(["--max-concurrency", str(concurrency), "--num-prompts", str(prompts), "--num-warmups", str(concurrency)])
+    def measure(session: dict[str, Any], concurrency: int) -> dict[str, Any]:
+        counts = {"max-concurrency": concurrency, "num-prompts": CONCURRENCY[concurrency], "num-warmups": concurrency}
+        words = [word for name, count in counts.items() for word in (f"--{name}", str(count))]
+        send({"session": session, "arguments": words})
         line = reads.readline()
         if not line:
             raise SystemExit("vLLM's benchmark ended")
@@ -150,7 +162,7 @@ def _peer(python: str, url: str, request: chat.Request) -> Iterator[Turn]:
 
     try:
         send(plan)
-        yield measure
+        yield lambda session: functools.partial(measure, session)
     finally:
         process.kill()
         process.wait()

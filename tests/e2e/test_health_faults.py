@@ -165,7 +165,7 @@ def test_the_task_says_the_same(url: str, questions: dict[str, Any], seed: int, 
 
 @pytest.mark.parametrize("own", [True, False], ids=["the model's questions", "the default questions"])
 def test_the_quick_profile_is_short(url: str, questions: dict[str, Any], seed: int, own: bool) -> None:
-    """Every answer comes no faster than the tokens of a very large model; wrong answers are as long as they may be."""
+    """Every answer comes no faster than the tokens of a very large model; a wrong one may be as long as it is let."""
     upstream = Upstream(url, KEY)
     tokens: list[int] = []
 
@@ -186,6 +186,6 @@ def test_the_quick_profile_is_short(url: str, questions: dict[str, Any], seed: i
     print(
         f"quick: {seconds:.1f} s with ansible; {len(tokens)} requests, {sum(tokens)} tokens, {TOKENS_PER_S:.0f}/s each"
     )
-    assert (code == 0) == own, said
+    assert code == 0 or not own, said
     assert sum(tokens) > 100
     assert seconds < QUICK_S
