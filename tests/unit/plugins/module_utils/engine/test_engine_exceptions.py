@@ -52,6 +52,12 @@ def test_real_death_at_the_first_request_names_the_reason_of_the_worker() -> Non
     assert found == "RuntimeError: expected scalar type BFloat16 but found Float8_e4m3fn"
 
 
+def test_real_death_on_a_card_names_the_kernel_that_is_missing() -> None:
+    found = first_exception(split((LOGS / "fa3_heads.log").read_text()))
+    assert found is not None
+    assert found.startswith("RuntimeError: If V headdim is different from Q/K dim, we only support")
+
+
 @pytest.mark.parametrize("log", ["cpu_tiny", "tiny_TRITON_MLA", "big_fp8", "big_eager", "h8_131072"])
 def test_a_deliberate_stop_is_no_failure(log: str) -> None:
     assert first_exception(split((LOGS / f"{log}.log").read_text())) is None

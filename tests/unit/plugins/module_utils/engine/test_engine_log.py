@@ -68,6 +68,7 @@ def test_progress_of_graph_capture_and_its_end_with_the_stage() -> None:
         ("tiny_TRITON_MLA", 58_343_792, 7122.04, 125.19, 0.04, 0.20, "TRITON_MLA"),
         ("h8_131072", 35_716_928, 272.50, 114.96, 8.76, 2.23, "TRITON_MLA"),
         ("big_fp8", 13_681_152, 52.19, 22.02, 68.93, 33.37, "TRITON_MLA"),
+        ("fa3_heads", 1_041_664, 127.16, 5.59, 0.07, 11.48, "TRITON_MLA"),
         ("big_eager", 16_246_464, 61.98, 52.29, 68.93, None, "FLASH_ATTN_MLA"),
     ],
 )
