@@ -13,7 +13,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.gpu.smi_xml impo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-REAL = (Path(__file__).resolve().parents[3] / "data" / "gpu" / "two_cards_q.xml").read_text()
+DATA = Path(__file__).resolve().parents[3] / "data" / "gpu"
+REAL = (DATA / "two_cards_q.xml").read_text()
 CARD = "GPU-7c1e90b4-35da-4f82-91b6-0d2a84c7e5f3"
 
 
@@ -22,6 +23,13 @@ def test_the_real_output_of_two_cards() -> None:
     assert (log.driver, log.cuda) == ("580.159.04", "13.0")
     assert log.processes[CARD] == [SmiProcess(564, "C", "./hold", 3518 * MIB)]
     assert list(log.processes.values())[1] == []
+
+
+def test_the_real_output_of_a_card_that_five_engines_share() -> None:
+    ((_card, found),) = read_log((DATA / "five_engines_q.xml").read_text()).processes.items()
+    assert {process.name for process in found} == {"VLLM::EngineCore"}
+    assert [process.kind for process in found] == ["C"] * 5
+    assert all(6500 * MIB < (process.used_bytes or 0) < 7000 * MIB for process in found)
 
 
 @settings(deadline=None)
