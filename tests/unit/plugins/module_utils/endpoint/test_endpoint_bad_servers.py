@@ -36,7 +36,7 @@ from simulation.endpoint.bad_server import (
 )
 
 KEY = "sk-canary-0123456789"
-LIMIT_S = 0.6
+LIMIT_S = 1.2
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 MODELS = whole(b'{"object": "list", "data": [{"id": "kimi", "max_model_len": 8192}]}')
 SECTIONS = read_sections({})
@@ -145,7 +145,7 @@ def test_no_endpoint_at_all(name: str) -> None:
         check(examine(server.url), state, said)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert time.monotonic() - began < LIMIT_S + 3
+    assert time.monotonic() - began < LIMIT_S + 10
     assert peak < 32 << 20
     assert len(server.requests) == 1, "what will not heal is asked once"
 
@@ -162,7 +162,7 @@ def test_no_generation(name: str) -> None:
     began = time.monotonic()
     with BadServer(either).running() as server:
         check(examine(server.url), state, said)
-    assert time.monotonic() - began < LIMIT_S + 3
+    assert time.monotonic() - began < LIMIT_S + 10
 
 
 def test_nobody_listens() -> None:
@@ -211,7 +211,7 @@ def test_a_handshake_that_never_ends_is_left() -> None:
     began = time.monotonic()
     with BadServer(silent).running() as server:
         check(examine(server.url.replace("http:", "https:")), "no_response", "within")
-    assert time.monotonic() - began < LIMIT_S + 3
+    assert time.monotonic() - began < LIMIT_S + 10
 
 
 @pytest.mark.parametrize(
