@@ -125,8 +125,9 @@ options:
     type: raw
   unit:
     description:
-      - Unit of the service, whose control group's memory is watched in O(soak). Without it, the process that listens on
-        the port of this host is watched with its descendants.
+      - Unit of the service, whose control group's memory is watched in O(soak), or that of its processes where control
+        groups have no account of memory. Without it, the process that listens on the port of this host is watched with
+        its descendants.
     type: str
 seealso:
   - module: blackwell.serving.vllm_healthcheck
@@ -356,12 +357,14 @@ def service_memory(module: AnsibleModule, address: addresses.Address) -> Callabl
     if unit:
         run = commands.bounded(module.run_command)
         name = systemd.full_name(unit)
-        code, out, err = run(["systemctl", "show", "--property=ControlGroup", "--value", "--", name])
-        if code != 0 or not out.strip():
+        code, out, err = run(["systemctl", "show", "--property=ControlGroup", "--property=MainPID", "--", name])
+        shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        pid = int(shown.get("MainPID") or 0)
+        if code != 0 or not pid or not shown.get("ControlGroup"):
             raise ServingError(
                 "the unit has no control group", where=name, why=err.strip() or "it does not run", remedy="Start it"
             )
-        return memory.of_control_group(out.strip())
+        return memory.of_control_group(shown["ControlGroup"]) or memory.of_processes(pid)
     found = listener.find(address.port) if address.is_local else None
     return memory.of_processes(found.pid) if found and found.pid else None
 

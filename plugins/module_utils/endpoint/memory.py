@@ -26,22 +26,17 @@ CGROUPS, PROC = Path("/sys/fs/cgroup"), Path("/proc")
 _V2, _V1 = ("anon", "shmem"), ("total_rss", "total_shmem")
 
 
-def of_control_group(path: str, *, cgroups: Path = CGROUPS) -> Read:
+def of_control_group(path: str, *, cgroups: Path = CGROUPS) -> Read | None:
     """A reader of the bytes that the control group (systemd's ControlGroup) has of its own.
 
-    Raises ServingError when its memory is not accounted where it can be read.
+    None where its memory is not accounted, as in many containers.
     """
     for folder, names in ((cgroups, _V2), (cgroups / "memory", _V1)):
         stat = folder / path.strip("/") / "memory.stat"
         with suppress(OSError, ValueError):
             _sum(stat, names)
             return partial(_sum, stat, names)
-    raise ServingError(
-        "the memory of the unit cannot be read",
-        where=str(cgroups / path.strip("/")),
-        why="there is no memory.stat of its control group",
-        remedy="Set MemoryAccounting=yes for the unit, or leave unit out to have its processes counted instead",
-    )
+    return None
 
 
 def _sum(stat: Path, names: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,14 +115,16 @@ def test_soak_watches_the_unit_and_the_cards(
 ) -> None:
     (tmp_path / "group").mkdir()
     (tmp_path / "group" / "memory.stat").write_text("anon 1000\nshmem 24\n")
-    program(tmp_path / "systemctl", "echo /group")
+    program(tmp_path / "systemctl", f"echo ControlGroup=/group; echo MainPID={os.getpid()}")
     program(tmp_path / "nvidia-smi", "echo '0, 100 MiB'; echo '1, 200 MiB'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(memory.of_control_group, "__kwdefaults__", {"cgroups": tmp_path})
     options = {"base_url": endpoint.url, "repetitions": 1, "soak": SOAK, "questions": QUESTIONS, "unit": "kimi"}
     found = run_module("vllm_benchmark", options)["soak"]
     assert (found["memory"]["end_bytes"], found["gpu_memory"]["end_bytes"]) == (1024, 300 << 20)
-    program(tmp_path / "systemctl", "echo; echo 'not running' >&2")
+    (tmp_path / "group" / "memory.stat").unlink()  # a container without an account of memory
+    assert run_module("vllm_benchmark", options)["soak"]["memory"]["end_bytes"] > 10 << 20
+    program(tmp_path / "systemctl", "echo ControlGroup=; echo 'not running' >&2")
     assert "the unit has no control group" in run_module("vllm_benchmark", options)["msg"]
 
 
