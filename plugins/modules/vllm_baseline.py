@@ -195,8 +195,10 @@ unknown_until:
   returned: in check mode, when O(python) does not exist yet
 """
 
+import dataclasses
 import hashlib
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -232,6 +234,10 @@ def keep(module: AnsibleModule) -> dict[str, Any]:
     prompts = params["prompts"] or list(fingerprint.PROMPTS)
     if not len(prompts) <= MAX_PROMPTS or params["max_tokens"] < 1 or params["request_timeout"] < 1:
         raise ServingError(f"prompts must be one to {MAX_PROMPTS}, max_tokens and request_timeout at least 1")
+    connection.check_seconds(params, ["request_timeout"])
+    limits = comparison.Limits(params["max_mean_logprob_distance"], params["max_shift"], params["min_speed_ratio"])
+    if not all(0 <= limit < math.inf for limit in dataclasses.astuple(limits)):
+        raise ServingError("max_mean_logprob_distance, max_shift and min_speed_ratio must be numbers of 0 or more")
     address = addresses.parse(params["base_url"])
     path = Path(params["path"])
     content = baseline.load(path)
@@ -266,7 +272,6 @@ def keep(module: AnsibleModule) -> dict[str, Any]:
         )
         for prompt in prompts
     ]
-    limits = comparison.Limits(params["max_mean_logprob_distance"], params["max_shift"], params["min_speed_ratio"])
     outcome = baseline.judge(
         content,
         subject,

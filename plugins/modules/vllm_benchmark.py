@@ -283,6 +283,7 @@ from ansible_collections.blackwell.serving.plugins.module_utils.module import fi
 
 SMI_TIMEOUT_S = 20.0
 MAX_MINUTES = 1440
+MAX_CONCURRENCY, MAX_PROMPTS = 4096, 100_000
 SOAK_LIMITS = ("max_failures", "max_memory_growth", "min_speed_ratio")
 
 
@@ -295,6 +296,9 @@ def measure(module: AnsibleModule) -> dict[str, Any]:
         raise ServingError(
             "concurrency, num_prompts, output_len, repetitions, request_timeout must be at least 1, warmup at least 0"
         )
+    if max(params["concurrency"]) > MAX_CONCURRENCY or (params["num_prompts"] or 0) > MAX_PROMPTS:
+        raise ServingError(f"concurrency must be at most {MAX_CONCURRENCY}, num_prompts at most {MAX_PROMPTS}")
+    connection.check_seconds(params, ["request_timeout"])
     if not 0 < params["min_success_rate"] <= 1:
         raise ServingError("min_success_rate must be above 0 and at most 1")
     check_soak(params["soak"])
@@ -389,6 +393,10 @@ def check_soak(options: dict[str, Any] | None) -> None:
         raise ServingError(f"soak.minutes must be above 0 and at most {MAX_MINUTES}")
     if options["concurrency"] < 1 or options["long_prompt_words"] < 20 or options["max_failures"] < 0:
         raise ServingError("soak.concurrency must be at least 1, long_prompt_words 20, max_failures 0")
+    if options["concurrency"] > MAX_CONCURRENCY:
+        raise ServingError(f"soak.concurrency must be at most {MAX_CONCURRENCY}")
+    if not (options["max_memory_growth"] >= 0 and options["min_speed_ratio"] >= 0):  # NaN is neither
+        raise ServingError("soak.max_memory_growth and min_speed_ratio must be 0 or more")
 
 
 def runner(module: AnsibleModule) -> vllm_bench.Runner:

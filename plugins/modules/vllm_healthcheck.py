@@ -302,7 +302,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import address as addresses
-from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, connection, probes
+from ansible_collections.blackwell.serving.plugins.module_utils.endpoint import battery, connection, probes, questions
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.check import Context
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.checks import QUICK, read_sections
 from ansible_collections.blackwell.serving.plugins.module_utils.endpoint.health_progress import HealthProgress
@@ -327,6 +327,9 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     began = time.monotonic()
     address = addresses.parse(params["base_url"])
+    connection.check_seconds(params, ["request_timeout", "warmup_timeout", "max_timeout"])
+    connection.check_seconds(params, ["startup_timeout", "stall_timeout"], least=0)
+    connection.check_seconds(params, ["poll_interval"], least=0.1)
     sections = read_sections(probes.load(params["questions"] or {}))
     if module.check_mode and params["python"] and not os.path.exists(params["python"]):
         return unknown_until("install", params["python"])
@@ -348,7 +351,8 @@ def examine(module: AnsibleModule) -> dict[str, Any]:
     seed = random.SystemRandom().randrange(1 << 31) if params["seed"] is None else params["seed"]
     context = Context(
         session,
-        sections["exact_set"],
+        # ready and channels ask one of them also where the check exact_set does not apply
+        sections["exact_set"] or questions.load(questions.DEFAULT),
         sections,
         seed=seed,
         metrics={"seed": seed},

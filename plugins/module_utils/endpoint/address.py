@@ -33,7 +33,7 @@ class Address:
                 with socket.socket(family, socket.SOCK_STREAM) as probe:
                     probe.bind(address)
                 return True
-        except OSError:
+        except (OSError, UnicodeError):
             pass
         return False
 
@@ -48,18 +48,28 @@ class Address:
 
 def parse(base_url: str) -> Address:
     """Accepts the server's root or its `/v1`; raises ServingError for anything that is no HTTP address."""
-    url = urlsplit(base_url.strip())
     try:
+        url = urlsplit(base_url.strip())
         port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
-    except ValueError:
-        port = 0
-    if not url.hostname or not port or url.username is not None or url.query or url.fragment:
-        raise ServingError(
-            "base_url is not the address of an endpoint",
-            where=url.hostname or "base_url",
-            why="it needs http or https, a host and a valid port, and may hold no user, password or query",
-            remedy="Give the server's root, for example http://127.0.0.1:8000",
-        )
+        (url.hostname or "").encode("idna")
+    except ValueError as error:  # also UnicodeError, for a label that is empty or too long
+        raise _no_address("base_url") from error
+    unclear = url.username is not None or url.query or url.fragment
+    if not url.hostname or not port or unclear or not _is_one_word(base_url.strip()):
+        raise _no_address(url.hostname or "base_url")
     path = url.path.rstrip("/").removesuffix("/v1").rstrip("/")
     host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
     return Address(f"{url.scheme}://{host}:{port}{path}", url.hostname, port)
+
+
+def _is_one_word(text: str) -> bool:
+    return text.isprintable() and " " not in text
+
+
+def _no_address(where: str) -> ServingError:
+    return ServingError(
+        "base_url is not the address of an endpoint",
+        where=where if _is_one_word(where) else "base_url",
+        why="it needs http or https, a host and a valid port, and may hold no user, password or query",
+        remedy="Give the server's root, for example http://127.0.0.1:8000",
+    )

@@ -12,6 +12,7 @@ one before, so that small differences do not add up unseen.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,15 +57,38 @@ def load(path: Path) -> dict[str, Any] | None:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _unusable(path, f"no JSON, {error}") from error
     if not isinstance(content, dict) or content.get("schema_version") != VERSION:
         raise _unusable(path, f"its schema_version is not {VERSION}")
-    answers = content.get("answers")
-    usable = isinstance(answers, list) and all(isinstance(one, dict) and set(one) == _FIELDS for one in answers)
-    if not usable or not isinstance(content.get("compared"), list) or not content.get("tokens_per_s"):
+    answers, compared = content.get("answers"), content.get("compared")
+    if not isinstance(answers, list) or not answers or not all(_is_answer(one) for one in answers):
         raise _unusable(path, "it holds no answers to compare with")
+    if not isinstance(compared, list) or not all(_is_comparison(one) for one in compared):
+        raise _unusable(path, "what was compared with it cannot be read")
+    if not _is_number(content.get("tokens_per_s")) or content["tokens_per_s"] <= 0:
+        raise _unusable(path, "it holds no tokens_per_s")
+    if missing := [name for name in ("at", "checkpoint", "engine", "question") if name not in content]:
+        raise _unusable(path, f"it holds no {missing[0]}")
     return content
+
+
+def _is_answer(one: Any) -> bool:
+    if not isinstance(one, dict) or set(one) != _FIELDS:
+        return False
+    lists = [one["tokens"], one["logprobs"], one["top"]]
+    if not all(isinstance(held, list) for held in lists) or len({len(held) for held in lists}) != 1:
+        return False
+    tops = all(isinstance(top, dict) and all(map(_is_number, top.values())) for top in one["top"])
+    return tops and isinstance(one["prompt"], str) and all(map(_is_number, one["logprobs"]))
+
+
+def _is_comparison(one: Any) -> bool:
+    return isinstance(one, dict) and "engine" in one and isinstance(one.get("comparison"), dict)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def text_of(content: dict[str, Any]) -> str:

@@ -243,7 +243,7 @@ def _unhealthy(report: Report, where: str, plan: Plan) -> ServingError:
     first = bad[0]
     why = ", ".join(f"{check.name} {check.status}" for check in bad)
     if first.evidence:
-        why += f"; {first.name}: {first.evidence[0]}"
+        why += f"; {first.name}: {failure.printable(first.evidence[0])}"
     return ServingError(
         f"the endpoint is {report.state}, not healthy",
         where=where,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import counting
+from . import counting, failure
 from .chat import Answer, Request
 from .failure import EndpointError
 from .load import Recording, Sender, Target, opened
@@ -79,14 +79,19 @@ async def _repeat(sender: Sender, request: Request, concurrency: int, prompts: i
     samples = []
     for recording in recordings:
         try:
-            samples.append(sample_of(recording.answer()))
+            samples.append(sample_of(recording.answer(), request.max_tokens))
         except EndpointError as error:
             errors.append(str(error))
     return Repetition(duration, samples, errors)
 
 
-def sample_of(answer: Answer) -> Sample:
+def sample_of(answer: Answer, max_tokens: int) -> Sample:
+    """Raises EndpointError for a count of tokens that cannot be: more than were allowed, or fewer than numbers."""
     right = counting.is_right(answer.content, cut=answer.finish_reason == "length")
+    tokens, numbers = answer.completion_tokens, counting.numbers(answer.content) if right else 0
+    if tokens is not None and not numbers <= tokens <= max_tokens:
+        said = f"usage.completion_tokens is {tokens} for an answer of {numbers} numbers and at most {max_tokens} tokens"
+        raise EndpointError(failure.NOT_OPENAI, said)
     return Sample(
         answer.first_token_s,
         answer.last_token_s,

@@ -22,6 +22,9 @@ from .tool_calls import CallAssembler, ToolCall, read_calls
 PATH = "/v1/chat/completions"
 # vLLM says `reasoning`; its releases before 0.16, SGLang and Moonshot say `reasoning_content`.
 _REASONING_FIELDS = ("reasoning", "reasoning_content")
+# No request has more tokens, and larger numbers are beyond arithmetic with seconds.
+_MAX_TOKENS = 1 << 32
+_SHOWN_DIGITS = 20
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def ask(client: Client, request: Request, *, timeout: float, stream: bool = Fals
         answer.seconds = time.monotonic() - started
         return answer
     with client.stream(PATH, request.body(stream=True), timeout=timeout) as chunks:
-        answer = read_stream((time.monotonic() - started, data) for data in events(chunks))
+        answer = read_stream((time.monotonic() - started, client.hide(data)) for data in events(chunks))
     answer.seconds = time.monotonic() - started
     return answer
 
@@ -211,5 +214,10 @@ def _read_usage(answer: Answer, payload: Any) -> None:
     usage = payload.get("usage") if isinstance(payload, dict) else None
     if isinstance(usage, dict):
         for name in ("prompt_tokens", "completion_tokens"):
-            if isinstance(usage.get(name), int):
-                setattr(answer, name, usage[name])
+            value = usage.get(name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                continue
+            if not 0 <= value <= _MAX_TOKENS:
+                said = str(value)[:_SHOWN_DIGITS]
+                raise EndpointError(failure.NOT_OPENAI, f"usage.{name} is {said}, which is no number of tokens")
+            setattr(answer, name, value)

@@ -28,7 +28,15 @@ from .failure import EndpointError
 
 CONNECT_TIMEOUT_S = 5.0
 MAX_BODY_BYTES = 16 << 20
+HIDDEN = "********"
 _READ_BYTES = 1 << 16
+# Nothing is wrong with the request: a gateway's limit of its rate or time.
+_TOO_BUSY = (408, 425, 429)
+
+
+def hide(text: str, secret: str | None) -> str:
+    """The text without the secret that a server says back; before any cut, as a part of it would not be found."""
+    return text.replace(secret, HIDDEN) if secret else text
 
 
 class Client:
@@ -42,6 +50,7 @@ class Client:
     def __init__(self, address: Address, *, api_key: str | None = None, verify: bool | str = True) -> None:
         self.address = address
         self._verify = verify
+        self._api_key = api_key
         self._headers = {"Connection": "close"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
@@ -53,12 +62,16 @@ class Client:
     def get_text(self, path: str, *, timeout: float) -> str:
         """The body that a GET answers."""
         with self._open("GET", path, None, timeout) as chunks:
-            return b"".join(chunks).decode(errors="replace")
+            return self.hide(b"".join(chunks).decode(errors="replace"))
 
     def post_json(self, path: str, body: dict[str, Any], *, timeout: float) -> Any:
         """The JSON that a POST answers within `timeout` seconds, body included."""
         with self._open("POST", path, body, timeout) as chunks:
-            return _json(b"".join(chunks).decode(errors="replace"))
+            return _json(self.hide(b"".join(chunks).decode(errors="replace")))
+
+    def hide(self, text: str) -> str:
+        """The text without the key."""
+        return hide(text, self._api_key)
 
     @contextmanager
     def stream(self, path: str, body: dict[str, Any], *, timeout: float) -> Iterator[Iterator[bytes]]:
@@ -85,7 +98,7 @@ class Client:
             )
             try:
                 chunks = _chunks(response, deadline, timeout)
-                _raise_for_status(response, chunks)
+                _raise_for_status(response, chunks, self._api_key)
                 yield chunks
             finally:
                 response.close()
@@ -136,20 +149,20 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _raise_for_status(response: requests.Response, chunks: Iterator[bytes]) -> None:
+def _raise_for_status(response: requests.Response, chunks: Iterator[bytes], secret: str | None) -> None:
     if response.status_code != 200:
-        raise status_error(response.status_code, b"" if response.is_redirect else b"".join(chunks))
+        raise status_error(response.status_code, b"" if response.is_redirect else b"".join(chunks), secret)
 
 
-def status_error(status: int, body: bytes) -> EndpointError:
-    """What a status other than 200 means."""
+def status_error(status: int, body: bytes, secret: str | None = None) -> EndpointError:
+    """What a status other than 200 means; secret: not to be repeated."""
     if 300 <= status < 400:
         return EndpointError(
             failure.REDIRECT,
             "it redirects elsewhere, which is never followed; correct base_url",
             status=status,
         )
-    said = error_text(body.decode(errors="replace"))
+    said = error_text(hide(body.decode(errors="replace"), secret))
     message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     if status in (401, 403):
         kind = failure.AUTH
@@ -158,7 +171,7 @@ def status_error(status: int, body: bytes) -> EndpointError:
     elif status in (404, 405) or status < 400:
         kind = failure.NOT_OPENAI
     else:
-        kind = failure.SERVER_ERROR if status >= 500 else failure.REJECTED
+        kind = failure.SERVER_ERROR if status >= 500 or status in _TOO_BUSY else failure.REJECTED
     return EndpointError(kind, message, status=status)
 
 

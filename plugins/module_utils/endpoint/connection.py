@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ServingError
@@ -18,6 +18,7 @@ from .client import HAS_REQUESTS, Client
 from .failure import EndpointError
 
 LIST_TIMEOUT_S = 30.0
+_LONGEST_S = 30 * 86400
 
 # Documented in the fragment blackwell.serving.endpoint.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -35,9 +36,23 @@ def trust(params: Mapping[str, Any]) -> bool | str:
 
 
 def client_of(params: Mapping[str, Any], address: Address) -> Client:
-    """Raises ServingError where this interpreter has no requests."""
+    """Raises ServingError where this interpreter has no requests, and for a key that no request can carry."""
     require("requests", HAS_REQUESTS)
+    key = params["api_key"] or ""
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise ServingError(
+            "api_key cannot be sent",
+            why="it begins or ends with white space, or holds a line end or a character outside of ASCII",
+            remedy="A key that was read from a file ends with the file's line end: use the filter trim",
+        )
     return Client(address, api_key=params["api_key"], verify=trust(params))
+
+
+def check_seconds(params: Mapping[str, Any], names: Sequence[str], *, least: float = 1) -> None:
+    """Raises ServingError naming the option that is no usable time; more than a month no timer can count."""
+    for name in names:
+        if not least <= params[name] <= _LONGEST_S:
+            raise ServingError(f"{name} must be from {least:g} to {_LONGEST_S} seconds", why=f"it is {params[name]}")
 
 
 def require(library: str, found: bool) -> None:

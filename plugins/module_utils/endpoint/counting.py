@@ -39,6 +39,11 @@ def is_right(text: str, *, last: int = LAST, cut: bool = False) -> bool:
     return cut and len(whole) < last and whole == row[: len(whole)] and row[len(whole)].startswith(half)
 
 
+def numbers(text: str) -> int:
+    """How many numbers the text holds, each of which is a token at least."""
+    return len(_NUMBER.findall(text))
+
+
 def first_slip(text: str, *, last: int = LAST) -> str | None:
     """Where the row leaves its order ("after 37 comes 39"), or None where it does not or there is no row."""
     numbers = _NUMBER.findall(text)

@@ -26,14 +26,19 @@ TIME_IS_UP = "time_is_up"  # the task's own limit, no word about the endpoint
 GONE = (REFUSED, UNREACHABLE)
 
 
+def printable(text: str) -> str:
+    """The text on one line, without what would steer a terminal: a server may say anything."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 class EndpointError(Exception):
     """One failed request. kind: a name above; status: the HTTP status, when there was one."""
 
     def __init__(self, kind: str, message: str, *, status: int | None = None) -> None:
         self.kind = kind
-        self.message = message
+        self.message = printable(message)
         self.status = status
-        super().__init__(f"{kind}: {message}")
+        super().__init__(f"{kind}: {self.message}")
 
     @property
     def is_gone(self) -> bool:

@@ -96,14 +96,19 @@ def observe(client: Client, requests: Sequence[Request], *, timeout: float) -> O
 
 def _fingerprint(prompt: str, entries: Sequence[dict[str, Any]], finish: str | None, where: str) -> Fingerprint:
     try:
-        tokens = [str(entry["token"]) for entry in entries]
+        tokens = [_text(entry["token"]) for entry in entries]
         logprobs = [_finite(entry["logprob"]) for entry in entries]
-        top = [{str(o["token"]): _finite(o["logprob"]) for o in entry.get("top_logprobs") or ()} for entry in entries]
-    except (KeyError, TypeError, ValueError) as error:
+        top = [{_text(o["token"]): _finite(o["logprob"]) for o in entry.get("top_logprobs") or ()} for entry in entries]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ServingError(
             "the log probabilities are not usable", where=where, why=f"{prompt[:60]!r}: {error or type(error).__name__}"
         ) from error
     return Fingerprint(prompt, tokens, logprobs, top, finish)
+
+
+def _text(value: Any) -> str:
+    """Half of a surrogate pair, which JSON can hold and a file cannot, becomes a question mark."""
+    return str(value).encode(errors="replace").decode()
 
 
 def _finite(value: Any) -> float:

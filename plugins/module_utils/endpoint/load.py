@@ -27,7 +27,7 @@ except ImportError:
 from . import chat, failure
 from .address import Address
 from .chat import Answer, Request
-from .client import CONNECT_TIMEOUT_S, MAX_BODY_BYTES, status_error
+from .client import CONNECT_TIMEOUT_S, MAX_BODY_BYTES, hide, status_error
 from .failure import EndpointError
 from .stream import EventDecoder
 
@@ -49,11 +49,13 @@ class Recording:
     """
 
     pieces: list[tuple[float, bytes]]
+    secret: str | None = field(default=None, repr=False)
 
     def answer(self) -> Answer:
         """Raises EndpointError for what is no complete answer."""
         decoder = EventDecoder()
-        return chat.read_stream((at, data) for at, piece in self.pieces for data in decoder.feed(piece))
+        timed = ((at, data) for at, piece in self.pieces for data in decoder.feed(piece))
+        return chat.read_stream((at, hide(data, self.secret)) for at, data in timed)
 
 
 class Sender:
@@ -62,9 +64,10 @@ class Sender:
     Nothing of the caller's environment is used, no redirect is followed, and the key goes to this origin alone.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, root: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
         self._session = session
-        self._url = root + chat.PATH
+        self._url = target.address.root + chat.PATH
+        self._secret = target.api_key
 
     async def record(self, request: Request, timeout: float) -> Recording:
         """The whole answer within `timeout` seconds, unread; raises EndpointError."""
@@ -77,8 +80,8 @@ class Sender:
             async with answering as response:
                 pieces = [(at - started, piece) async for at, piece in _pieces(response)]
         if response.status != 200:
-            raise status_error(response.status, b"".join(piece for _at, piece in pieces))
-        return Recording(pieces)
+            raise status_error(response.status, b"".join(piece for _at, piece in pieces), self._secret)
+        return Recording(pieces, self._secret)
 
 
 @asynccontextmanager
@@ -90,7 +93,7 @@ async def opened(target: Target) -> AsyncIterator[Sender]:
     connector = aiohttp.TCPConnector(limit=0, ssl=_trust(target.verify))
     jar = aiohttp.DummyCookieJar()
     async with aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=jar, trust_env=False) as session:
-        yield Sender(session, target.address.root)
+        yield Sender(session, target)
 
 
 def _trust(verify: bool | str) -> ssl.SSLContext | bool:

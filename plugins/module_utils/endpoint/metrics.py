@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -97,6 +98,8 @@ def parse(text: str) -> dict[str, float]:
             try:
                 value = float(match["value"])
             except ValueError:
+                continue
+            if not math.isfinite(value):  # the format knows NaN and Inf; no counter of requests or tokens is that
                 continue
             sums[match["name"]] = sums.get(match["name"], 0.0) + value
     return sums

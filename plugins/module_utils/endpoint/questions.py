@@ -61,20 +61,34 @@ def _question(entry: Any, number: int, where: str) -> Question:
         raise wrong(f"unknown keys: {', '.join(sorted(unknown))}")
     if ("prompt" in entry) == ("messages" in entry):
         raise wrong("exactly one of prompt and messages is needed")
-    messages = entry.get("messages") or [{"role": "user", "content": entry.get("prompt")}]
-    if not any(
-        isinstance(message, dict) and message.get("role") == "user" and message.get("content") for message in messages
-    ):
+    if not isinstance(entry.get("prompt", ""), str):
+        raise wrong("prompt is no text")
+    messages = entry["messages"] if "messages" in entry else [{"role": "user", "content": entry["prompt"]}]
+    if not isinstance(messages, list) or not all(_is_message(message) for message in messages):
+        raise wrong("messages must be a list of dictionaries with role and content (a text, or a list of parts)")
+    if not any(message["role"] == "user" and message["content"] for message in messages):
         raise wrong("no message of the user says anything")
     thinking = entry.get("thinking", False)
     max_tokens = entry.get("max_tokens", MAX_TOKENS_THINKING if thinking else MAX_TOKENS)
-    if not isinstance(thinking, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
+    if not isinstance(thinking, bool) or isinstance(max_tokens, bool):
+        raise wrong("thinking must be a boolean, max_tokens a positive integer")
+    if not isinstance(max_tokens, int) or max_tokens < 1:
         raise wrong("thinking must be a boolean, max_tokens a positive integer")
     try:
         expect = re.compile(entry["expect"])
     except (KeyError, TypeError, re.error) as error:
         raise wrong(f"expect is no regular expression ({error})") from error
+    if expect.search("") is not None:
+        raise wrong("expect matches an empty answer, so it could not fail")
     return Question(str(entry.get("name") or f"question {number}"), messages, expect, thinking, max_tokens)
+
+
+def _is_message(message: Any) -> bool:
+    return (
+        isinstance(message, dict)
+        and isinstance(message.get("role"), str)
+        and isinstance(message.get("content"), str | list)
+    )
 
 
 # One legal answer each, short, in instant mode: facts, arithmetic, spelling, order, format, another language.

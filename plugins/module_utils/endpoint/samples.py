@@ -59,12 +59,12 @@ def require(done: Repetition, prompts: int, min_success_rate: float, where: str)
     elif len(done.samples) < min_success_rate * prompts:
         lost = prompts - len(done.samples)
         why = f"{lost} of {prompts} requests failed: {done.errors[0] if done.errors else 'they are not reported'}"
-    elif any(sample.completion_tokens is None for sample in done.samples):
-        why = "the server sends no usage counts, and deltas are no tokens"
+    elif uncounted := sum(sample.completion_tokens is None for sample in done.samples):
+        why = f"{uncounted} of {len(done.samples)} answers came with no usage counts, and deltas are no tokens"
     elif done.tokens <= 0 or any(sample.first_token_s is None for sample in done.samples):
         why = "the answers hold no tokens"
     if why:
-        raise nothing_measured(where, why)
+        raise nothing_measured(where, why, "Find out with vllm_healthcheck what is wrong")
 
 
 def nothing_measured(where: str, why: str, remedy: str | None = None) -> ServingError:

@@ -132,7 +132,7 @@ class Traffic:
         with client.stream(chat.PATH, body, timeout=self._plan.request_timeout) as chunks:
             for number, data in enumerate(events(chunks), start=1):
                 if _is_error(data):
-                    raise EndpointError(failure.STREAM_ERROR, data[:_CHARACTERS])
+                    raise EndpointError(failure.STREAM_ERROR, client.hide(data)[:_CHARACTERS])
                 if number >= wanted:
                     return None
         if data.strip() != "[DONE]":

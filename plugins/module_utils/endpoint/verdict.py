@@ -33,6 +33,9 @@ _REMEDIES = {
     failure.TLS: "Check ca_path, the name in the certificate, and http or https in base_url",
     failure.REDIRECT: "Give the final address in base_url",
     failure.NOT_OPENAI: "base_url must be the root of an OpenAI-compatible server",
+    failure.UNREACHABLE: "Check host and port, http or https in base_url, and what listens there",
+    failure.TIMEOUT: "See in the log of the service what it does; where it only is slow, allow it more time",
+    failure.SERVER_ERROR: "See the log of the service, and of what stands in front of it",
     failure.REJECTED: "The server refuses the request itself; it is not unhealthy",
 }
 

@@ -11,6 +11,7 @@ that answers from a cache is not broken.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,8 @@ def read(section: Any, where: str) -> Probe:
         "min_tokens_per_s": number,
     }
     probe = Probe(**{**DEFAULT, **probes.members(section, where, known)})
-    if not probe.prompt.strip() or probe.max_tokens < 1 or probe.max_ttft_s <= 0 or probe.min_tokens_per_s < 0:
+    limits_hold = 0 < probe.max_ttft_s < math.inf and 0 <= probe.min_tokens_per_s < math.inf
+    if not probe.prompt.strip() or probe.max_tokens < 1 or not limits_hold:
         raise ServingError(
             f"{where} is not usable",
             why="it needs a prompt, max_tokens of at least 1, max_ttft_s above 0, and min_tokens_per_s of 0 or more",

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import failure, metrics
-from ..check import FAIL, INCONCLUSIVE, PASS, Check, Context, shown
+from ..check import FAIL, INCONCLUSIVE, PASS, Check, Context, shorten, shown
 from ..failure import EndpointError
 
 MODELS_PATH = "/v1/models"
 HEALTH_PATH = "/health"
 _TRIES = 3
 _HEALTH_TIMEOUT_S = 5.0
+_LONGEST = 1 << 32  # tokens; a larger number is no length
+_SHOWN_IDS, _ID_CHARACTERS = 20, 200
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def served_models(payload: Any) -> list[Served]:
 
 
 def _length(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LONGEST else None
 
 
 def choose(served: list[Served], wanted: str | None) -> Served:
@@ -50,7 +52,9 @@ def choose(served: list[Served], wanted: str | None) -> Served:
     for entry in served:
         if wanted in (None, entry.model):
             return entry
-    ids = ", ".join(entry.model for entry in served) or "none"
+    ids = ", ".join(shorten(entry.model, _ID_CHARACTERS) for entry in served[:_SHOWN_IDS]) or "none"
+    if len(served) > _SHOWN_IDS:
+        ids += f" and {len(served) - _SHOWN_IDS:,} more"
     raise EndpointError(failure.WRONG_MODEL, f"{wanted or 'a model'} is not served; served ids: {ids}")
 
 

@@ -18,6 +18,7 @@ from .. import failure, probes, special_tokens
 from ..chat import Answer
 from ..check import FAIL, NOT_RUN, PASS, Check, Context, shorten, shown
 from ..failure import EndpointError
+from ..fields import pattern
 
 # One legal call: the city is one of three. The result is nothing that a model would guess.
 DEFAULT: dict[str, Any] = {
@@ -96,13 +97,12 @@ def read(section: Any, where: str) -> Probe:
         "id_pattern": str,
     }
     given = {**DEFAULT, **probes.members(section, where, known)}
-    names = [(tool.get("function") or {}).get("name") for tool in given["tools"] if isinstance(tool, dict)]
+    functions = [tool.get("function") for tool in given["tools"] if isinstance(tool, dict)]
+    names = [function.get("name") for function in functions if isinstance(function, dict)]
     if given["name"] not in names:
         raise ServingError(f"{where} is not usable", why=f"no tool in tools has the name {given['name']!r}")
-    try:
-        expect, id_pattern = re.compile(given.pop("expect")), re.compile(given.pop("id_pattern"))
-    except re.error as error:
-        raise ServingError(f"{where} is not usable", why=f"no regular expression: {error}") from error
+    expect = pattern(given.pop("expect"), f"{where}.expect")
+    id_pattern = pattern(given.pop("id_pattern"), f"{where}.id_pattern")
     return Probe(**given, expect=expect, id_pattern=id_pattern)
 
 

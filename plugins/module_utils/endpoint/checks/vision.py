@@ -18,6 +18,7 @@ from ...errors import ServingError
 from .. import failure, probes
 from ..check import FAIL, NOT_RUN, PASS, Check, Context, shown
 from ..failure import EndpointError
+from ..fields import pattern
 
 COLOURS = {"red": (220, 20, 20), "green": (20, 160, 40), "blue": (20, 40, 220), "yellow": (250, 220, 20)}
 # {colour}: the name of the colour that was drawn
@@ -39,10 +40,9 @@ class Probe:
 
 def read(section: Any, where: str) -> Probe:
     probe = Probe(**{**DEFAULT, **probes.members(section, where, {"prompt": str, "expect": str})})
-    try:
-        _expected(probe, "red")
-    except re.error as error:
-        raise ServingError(f"{where} is not usable", why=f"expect is no regular expression ({error})") from error
+    if not probe.prompt.strip():
+        raise ServingError(f"{where}.prompt is not usable", why="it says nothing")
+    pattern(probe.expect.replace("{colour}", "red"), f"{where}.expect")
     return probe
 
 

@@ -52,6 +52,11 @@ def test_failure_is_no_row_of_zeros(run_module: RunModule, endpoint: Endpoint) -
         ({"num_prompts": 0}, "at least 1"),
         ({"min_success_rate": 0}, "min_success_rate must be above 0"),
         ({"tool": "wrk"}, "value of tool must be one of"),
+        ({"concurrency": [1, 10**9]}, "concurrency must be at most 4096"),
+        ({"num_prompts": 10**9}, "num_prompts at most"),
+        ({"request_timeout": 10**12}, "request_timeout must be from 1 to"),
+        ({"api_key": "sk-canary-0123456789\n"}, "api_key cannot be sent"),
+        ({"base_url": "http://[::1"}, "not the address"),
         ({"base_url": "http://"}, "not the address"),
     ],
 )
@@ -139,6 +144,9 @@ def program(path: Path, text: str) -> None:
         ({"minutes": 0}, "above 0"),
         ({"minutes": 2000}, "at most 1440"),
         ({"minutes": 1, "concurrency": 0}, "at least 1"),
+        ({"minutes": 1, "concurrency": 10**6}, "at most 4096"),
+        ({"minutes": 1, "max_memory_growth": "nan"}, "0 or more"),
+        ({"minutes": 1, "min_speed_ratio": "nan"}, "0 or more"),
         ({"concurrency": 1}, "missing required arguments: minutes"),
     ],
 )
@@ -147,3 +155,11 @@ def test_bad_soak(run_module: RunModule, endpoint: Endpoint, soak: dict[str, obj
     assert result["failed"] is True
     assert said in result["msg"]
     assert endpoint.seen == []
+
+
+def test_soak_beside_counters_that_are_no_numbers(run_module: RunModule, endpoint: Endpoint) -> None:
+    endpoint.metrics = lambda: "vllm:num_requests_running NaN\nvllm:generation_tokens_total +Inf\n"
+    options = {"soak": {"minutes": 0.01, "min_speed_ratio": 0}, "questions": QUESTIONS, "repetitions": 1}
+    result = run_module("vllm_benchmark", {"base_url": endpoint.url, **options})
+    assert "failed" not in result, result["msg"]
+    assert result["soak"]["requests_left_running"] is None

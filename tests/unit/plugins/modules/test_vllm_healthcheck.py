@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -193,3 +194,44 @@ def test_the_progress_file_is_gone_at_the_end(run_module: RunModule, endpoint: E
     assert run_module("vllm_healthcheck", arguments)["state"] == "healthy"
     assert any('"check": "count"' in text for text in seen)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"request_timeout": 0}, "request_timeout must be from 1"),
+        ({"warmup_timeout": -1}, "warmup_timeout must be from 1"),
+        ({"max_timeout": 10**12}, "max_timeout must be from 1"),
+        ({"startup_timeout": -1}, "startup_timeout must be from 0"),
+        ({"poll_interval": -1}, "poll_interval must be from 0.1"),
+        ({"poll_interval": "nan"}, "poll_interval must be from 0.1"),
+        ({"questions": {"tool_calls": {"tools": [{"function": "x"}]}}}, "no tool in tools"),
+        ({"questions": {"tool_calls": {"expect": ""}}}, "matches an empty answer"),
+        ({"questions": {"vision": {"expect": "{colour}|"}}}, "matches an empty answer"),
+        ({"questions": {"latency": {"max_ttft_s": float("nan")}}}, "questions.latency is not usable"),
+        ({"api_key": "\u043a\u043b\u044e\u0447"}, "api_key cannot be sent"),
+        ({"model": "other"}, "other is not served; served ids: kimi"),
+    ],
+)
+def test_options_that_no_run_can_use(
+    run_module: RunModule, endpoint: Endpoint, changed: dict[str, Any], said: str
+) -> None:
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, **changed})
+    assert result["failed"] is True
+    assert said in result["msg"]
+
+
+def test_without_an_exact_set_the_others_still_ask(run_module: RunModule, endpoint: Endpoint) -> None:
+    options = {"checks": ["exact_set", "count"], "questions": {"exact_set": None}, "allowed_not_run": ["exact_set"]}
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, **options})
+    assert result["state"] == "healthy", result["msg"]
+    assert [check["status"] for check in result["checks"]] == ["pass", "not_run", "pass"]
+
+
+def test_ten_thousand_models_are_no_message_of_ten_thousand(run_module: RunModule, endpoint: Endpoint) -> None:
+    listed = json.dumps({"data": [{"id": f"m{number}\x1b[31m"} for number in range(10_000)]})
+    endpoint.fault = lambda exchange: exchange.path == "/v1/models" and exchange.send(200, listed)
+    result = run_module("vllm_healthcheck", {"base_url": endpoint.url, "model": "kimi"})
+    assert result["state"] == "wrong_model"
+    assert "and 9,980 more" in result["msg"]
+    assert result["msg"].isprintable()

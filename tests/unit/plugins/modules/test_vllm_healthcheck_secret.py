@@ -58,3 +58,28 @@ def test_a_key_that_is_said_back_is_in_no_output(run_module: RunModule, tmp_path
     assert KEY not in json.dumps(result)
     assert any(f"Bearer {KEY}".encode() in request for request in server.requests), "it was sent, where it belongs"
     assert not list(tmp_path.iterdir())
+
+
+CUT = {
+    "an error": ("500 Internal Server Error", json.dumps({"error": {"message": f"{'x' * 385}KEY"}})),
+    "no JSON": ("200 OK", f"{'x' * 180}KEY"),
+    "an answer": ("200 OK", json.dumps({"choices": [{"message": {"content": f"{'x' * 390}KEY"}}]})),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_no_part_of_a_key_is_left_where_a_text_is_cut(run_module: RunModule, name: str) -> None:
+    status, template = CUT[name]
+    with BadServer(echo(status, template)).running() as server:
+        arguments = {"base_url": server.url, "api_key": KEY, "checks": ["ready", "exact_set"], "request_timeout": 5}
+        result = run_module("vllm_healthcheck", arguments)
+    assert result["failed"] is True
+    assert KEY[:6] not in json.dumps(result)
+
+
+def test_a_key_with_a_line_end_is_refused_and_not_shown(run_module: RunModule) -> None:
+    with BadServer(whole(MODELS)).running() as server:
+        result = run_module("vllm_healthcheck", {"base_url": server.url, "api_key": f"{KEY}\n"})
+    assert "use the filter trim" in result["msg"]
+    assert KEY not in json.dumps(result)
+    assert not server.requests

@@ -197,6 +197,47 @@ def test_a_file_that_is_no_baseline_is_left_as_it_is(tmp_path: Path, text: str, 
     assert path.read_text() == text
 
 
+ONE = {"tokens": ["A"], "logprobs": [-0.1], "top": [{}], "prompt": "p", "finish_reason": "stop"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"answers": [{**ONE, "tokens": 5}]}, "no answers"),
+        ({"answers": [{**ONE, "logprobs": ["x"]}]}, "no answers"),
+        ({"answers": [{**ONE, "logprobs": []}]}, "no answers"),
+        ({"answers": [{**ONE, "top": [5]}]}, "no answers"),
+        ({"compared": [{}]}, "cannot be read"),
+        ({"compared": [5]}, "cannot be read"),
+        ({"tokens_per_s": "fast"}, "no tokens_per_s"),
+        ({"tokens_per_s": -1}, "no tokens_per_s"),
+        ({"engine": None}, "no engine"),
+        ({"at": None}, "no at"),
+    ],
+)
+def test_a_file_that_somebody_edited_is_named(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    path = tmp_path / "baseline.json"
+    held = {name: value for name, value in {**first(), **changed}.items() if value is not None}
+    path.write_text(json.dumps(held))
+    with pytest.raises(ServingError, match=said):
+        baseline.load(path)
+
+
+def test_a_file_of_brackets_is_no_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ServingError, match="no JSON"):
+        baseline.load(path)
+
+
+def test_half_a_surrogate_pair_can_be_written() -> None:
+    body = completion({"content": [{**entry(-0.1), "token": "\ud800"}]})
+    with Endpoint(fault=lambda exchange: exchange.send(200, body)).running() as endpoint:
+        found = observe(Client(address.parse(endpoint.url)), [request("a")], timeout=5)
+    content = baseline.judge(None, subject({}), Limits(1, 1, 0), lambda: found, at="now").content
+    assert "?" in baseline.text_of(content).encode().decode()
+
+
 def request(prompt: str) -> Request:
     return Request("kimi", [{"role": "user", "content": prompt}], 8, False, extra={"logprobs": True})
 
@@ -235,6 +276,7 @@ def test_asks_every_prompt_and_the_first_one_twice() -> None:
         (completion({"content": []}), "gives no log probabilities"),
         (completion({"content": [entry(float("nan"))]}), "nan is no finite number"),
         (completion({"content": [entry(None)]}), "None is no finite number"),
+        (completion({"content": [entry(10**400)]}), "too large"),
         (completion({"content": [{"token": "x"}]}), "logprob"),
         ("no JSON", "not JSON"),
     ],

@@ -64,6 +64,11 @@ def test_addresses(base_url: str, root: str) -> None:
         "http://host:99999",
         "http://me:secret@host:1/v1",
         "http://h:1?a=b",
+        "http://[::1",
+        "http://a..b:80",
+        f"http://{'a' * 70}:80",
+        "http://127.0.0.1:80/\x1b[31m",
+        "http://127.0.0.1:80/a b",
     ],
 )
 def test_addresses_that_are_none(base_url: str) -> None:
@@ -113,6 +118,8 @@ def test_redirect_is_an_error_and_the_key_goes_nowhere(endpoint: Endpoint) -> No
         (503, "", failure.SERVER_ERROR, "HTTP 503"),
         (200, "<html>nginx</html>", failure.NOT_OPENAI, "not JSON"),
         (204, "", failure.NOT_OPENAI, "204"),
+        (429, '{"detail": "slow down"}', failure.SERVER_ERROR, "HTTP 429: slow down"),
+        (500, '{"detail": "\\u001b[31mred\\u0007"}', failure.SERVER_ERROR, "HTTP 500:  [31mred "),
     ],
 )
 def test_answers_that_are_failures(endpoint: Endpoint, status: int, body: str, kind: str, said: str) -> None:

@@ -59,6 +59,12 @@ def test_a_question_as_messages() -> None:
         ([{"expect": "y"}], "exactly one of prompt and messages"),
         ([{"messages": [{"role": "system", "content": "x"}], "expect": "y"}], "no message of the user"),
         ([{"prompt": "x", "expect": "y", "max_tokens": 0}], "positive integer"),
+        ([{"prompt": "x", "expect": "y", "max_tokens": True}], "positive integer"),
+        ([{"prompt": "x", "expect": ".*"}], "matches an empty answer"),
+        ([{"prompt": ["x"], "expect": "y"}], "prompt is no text"),
+        ([{"messages": 5, "expect": "y"}], "list of dictionaries"),
+        ([{"messages": [{"role": "user", "content": "x"}, "y"], "expect": "y"}], "list of dictionaries"),
+        ([{"messages": [{"role": "user", "content": 5}], "expect": "y"}], "list of dictionaries"),
     ],
 )
 def test_unusable_questions_are_named(source: Any, said: str) -> None:
@@ -68,4 +74,5 @@ def test_unusable_questions_are_named(source: Any, said: str) -> None:
 
 def test_metrics_are_summed_over_engines() -> None:
     text = '# HELP x y\nvllm:n{engine="0",m="a b"} 1.5\nvllm:n{engine="1"} 2\nbroken\nx NaNa\nvllm:t_total 7e3 123\n'
+    text += "vllm:n NaN\nvllm:i +Inf\n"
     assert metrics.parse(text) == {"vllm:n": 3.5, "vllm:t_total": 7000.0}
