@@ -91,7 +91,7 @@ def run(context: Context, served: Served, *, expected_max_model_len: int | None,
     status = PASS
     if expected_max_model_len is not None and served.max_model_len != expected_max_model_len:
         status = FAIL
-        evidence.append(f"max_model_len is {served.max_model_len}, expected {expected_max_model_len}")
+        evidence.insert(0, f"max_model_len is {served.max_model_len}, expected {expected_max_model_len}")
     return Check("ready", status, served.max_model_len, expected_max_model_len, evidence)
 
 

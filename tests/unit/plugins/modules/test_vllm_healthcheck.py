@@ -235,3 +235,9 @@ def test_ten_thousand_models_are_no_message_of_ten_thousand(run_module: RunModul
     assert result["state"] == "wrong_model"
     assert "and 9,980 more" in result["msg"]
     assert result["msg"].isprintable()
+
+
+def test_the_message_says_which_length_is_served(run_module: RunModule, endpoint: Endpoint) -> None:
+    options = {"base_url": endpoint.url, "expected_max_model_len": 131072, **ASKED}
+    result = run_module("vllm_healthcheck", options)
+    assert "max_model_len is 8192, expected 131072" in result["msg"]
