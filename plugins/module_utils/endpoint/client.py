@@ -29,14 +29,18 @@ from .failure import EndpointError
 CONNECT_TIMEOUT_S = 5.0
 MAX_BODY_BYTES = 16 << 20
 HIDDEN = "********"
+SHORTEST_HIDDEN = 8
 _READ_BYTES = 1 << 16
 # Nothing is wrong with the request: a gateway's limit of its rate or time.
 _TOO_BUSY = (408, 425, 429)
 
 
 def hide(text: str, secret: str | None) -> str:
-    """The text without the secret that a server says back; before any cut, as a part of it would not be found."""
-    return text.replace(secret, HIDDEN) if secret else text
+    """The text without the secret that a server says back; before any cut, as a part of it would not be found.
+
+    A short one is a word or a number that honest answers hold, too; Ansible takes it out of what the task says.
+    """
+    return text.replace(secret, HIDDEN) if secret and len(secret) >= SHORTEST_HIDDEN else text
 
 
 class Client:

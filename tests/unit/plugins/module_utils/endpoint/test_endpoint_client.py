@@ -197,3 +197,9 @@ def test_budget_is_raised_once(endpoint: Endpoint) -> None:
     endpoint.fault = hungry
     tries = chat.ask_within_budget(connect(endpoint.url), chat.Request("kimi", MESSAGES, 10), timeout=5)
     assert [answer.content for answer in tries] == ["", "391"]
+
+
+def test_a_short_key_is_no_reason_to_change_what_was_answered() -> None:
+    assert client.hide("the key is s3cr3t-key-1, of 50", "s3cr3t-key-1") == "the key is ********, of 50"
+    assert client.hide("48, 49, 50", "50") == "48, 49, 50"
+    assert client.hide("nothing", None) == "nothing"
