@@ -140,6 +140,11 @@ def reclaim(
         leaving = [selection.entries[process.pid] for process in stopped]
         selection.targets = [process for process in selection.targets if process not in stopped]
     exempt = _exempt(cards, selection, settings)
+
+    def exempt_now() -> set[int]:
+        seen = _look(smi, table, settings.gpus)
+        return _exempt(seen, select(seen, table, settings.allow, settings.deny, settings.keep_units, own), settings)
+
     demanded = [card.index for card in cards if card.index not in exempt]
     result: dict[str, Any] = {
         "foreign": selection.foreign,
@@ -158,11 +163,11 @@ def reclaim(
         if check:
             result["terminated"] = selection.target_entries([process.pid for process in selection.targets])
             free = set(demanded) - selection.gpus_of(result["terminated"] + leaving)
-            settle.prove_free(smi, free, settings.memory_floor_bytes, settings.settle_timeout)
+            settle.prove_free(smi, free, settings.memory_floor_bytes, settings.settle_timeout, exempt=exempt_now)
         else:
             _refuse_active(active)
             _end(selection, table, settings, result)
-            settle.prove_free(smi, demanded, settings.memory_floor_bytes, settings.settle_timeout)
+            settle.prove_free(smi, demanded, settings.memory_floor_bytes, settings.settle_timeout, exempt=exempt_now)
         if settings.shared_memory:
             ended = [process.pid for process in selection.targets]
             segments = sweep(shm, table, settings.shared_memory_users, ended=ended if check else (), remove=not check)

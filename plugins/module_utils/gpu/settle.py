@@ -23,19 +23,25 @@ def pause() -> None:
     time.sleep(INTERVAL_S)
 
 
+def nobody() -> Collection[int]:
+    return ()
+
+
 def prove_free(
     smi: NvidiaSmi,
     gpus: Collection[int],
     memory_floor_bytes: int,
     settle_timeout: float,
     *,
+    exempt: Callable[[], Collection[int]] = nobody,
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[[], None] = pause,
 ) -> dict[int, int]:
     """Wait until every card uses at most the floor in three readings on end; its last use in bytes, by index.
 
     One reading is not enough: memory comes back in steps, and what was ended may be started again. A card that cannot
-    be read is not free.
+    be read is not free. exempt: cards that who may stay holds by now, asked when one is over the floor; a service that
+    was just starting when the holders were judged takes its memory while we read.
     """
     if not gpus:
         return {}
@@ -46,6 +52,10 @@ def prove_free(
         used: dict[int, int | None] = {int(row["index"].text): row["memory.used"].bytes for row in rows}
         last = {gpu: used.get(gpu) for gpu in sorted(gpus)}
         free = {gpu: amount for gpu, amount in last.items() if amount is not None and amount <= memory_floor_bytes}
+        if len(free) < len(last) and (staying := set(exempt())) & (set(last) - set(free)):
+            gpus = set(gpus) - staying
+            last = {gpu: last[gpu] for gpu in sorted(gpus)}
+            free = {gpu: free[gpu] for gpu in last if gpu in free}
         under = under + 1 if len(free) == len(last) else 0
         if under >= READINGS:
             return free

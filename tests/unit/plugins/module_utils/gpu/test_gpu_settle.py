@@ -58,6 +58,21 @@ def test_a_card_that_cannot_be_read_is_not_free(word: str) -> None:
         Curve(word).prove()
 
 
+def test_a_service_that_may_stay_and_was_just_starting_is_not_waited_for() -> None:
+    curve = Curve(4, 4, 91000)
+
+    def prove(staying: set[int]) -> dict[int, int]:
+        smi = NvidiaSmi(curve, 5)
+        return prove_free(
+            smi, [0, 1], 1024 * MIB, 30, exempt=lambda: staying, clock=lambda: float(curve.second), wait=curve.wait
+        )
+
+    assert prove({0}) == {1: 4 * MIB}
+    assert curve.second == 2
+    with pytest.raises(ServingError, match="GPU 0: 91000 MiB"):
+        prove({1})
+
+
 def test_the_floor_itself_is_free() -> None:
     assert Curve(1024).prove()[0] == 1024 * MIB
     with pytest.raises(ServingError, match="1025 MiB"):
