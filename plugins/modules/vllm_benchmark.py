@@ -283,7 +283,8 @@ from ansible_collections.blackwell.serving.plugins.module_utils.module import fi
 
 SMI_TIMEOUT_S = 20.0
 MAX_MINUTES = 1440
-MAX_CONCURRENCY, MAX_PROMPTS = 4096, 100_000
+MAX_CONCURRENCY = 4096
+MAX_PROMPTS = 100_000
 SOAK_LIMITS = ("max_failures", "max_memory_growth", "min_speed_ratio")
 
 
