@@ -55,7 +55,7 @@ _MISSING: dict[str, dict[str, Any]] = {
             "beta_slow": 1,
         },
     },
-    "minicpm": {"hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10000.0},
+    "minicpm": {"hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True},
     "minimax_m2": {"rotary_dim": 64, "scoring_func": "sigmoid"},
     "mimo_v2_flash": {"layernorm_epsilon": 1e-5, "rope_theta": 5000000},
 }
